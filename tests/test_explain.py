@@ -63,7 +63,7 @@ def walks_between(log, root, target, at, steps, absent=()):
 
 def scores(frozen, src, dst, at, absences):  # (1 + absences,)
     """The logit of a link, and under each absence."""
-    asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream._time_dtype))
+    asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream.time_dtype))
     return frozen.stream.model.answer(answers(frozen, asked, absences), "anyone").ravel()
 
 

@@ -54,7 +54,7 @@ from tests.conftest import ROOT
 NEWEST = {
     "events.store": 2,
     "events.mapped": 1,
-    "feed.source": 1,
+    "feed.stream_source": 1,
     "learn.folder": 2,
     "stream.stream_file": 3,
     "neighbors.index_file": 3,

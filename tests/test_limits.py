@@ -139,7 +139,7 @@ NO_SIZES = {
     "live.prequential.HISTORY": "points of a drawing",
     "live.prequential.STEP": "points of a drawing",
     "live.prequential.WINDOW": "how the figure is defined",
-    "live.retention.NEVER": "no limit",
+    "live.observing.NEVER": "no limit",
     "learn.memory_budget.PROGRAM": "bytes counted for the program; tests/learn/test_memory.py tries either side",
     "positions.relative.WIDTH": "the sketch's own default, which tests/learn/test_memory.py counts with",
     "neighbors.adjacency.ENTRY": "bytes of an entry",

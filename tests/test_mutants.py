@@ -71,13 +71,15 @@ def test_every_kernel_is_reached_from_python():
     reached = callers_of_kernels(PACKAGE)
     assert len(reached) > 100
     assert not [kernel for kernel, callers in reached.items() if not callers]
-    asking = {f"neighbors/index.py:NeighborIndex.{name}" for name in ("last", "pair_history", "recent_contacts")}
+    asking = {
+        f"neighbors/index.py:NeighborIndex.{name}" for name in ("last_of", "pair_history_of", "recent_contacts_of")
+    }
     assert reached["neighbors/kernels_pairs.py:find"] == asking
 
 
 def test_what_rests_on_a_changed_kernel_is_compiled_again_and_nothing_else():
-    again = kernel_modules_upon(PACKAGE, "neighbors/kernels.py")
-    assert {"neighbors/kernels.py", "neighbors/kernels_pairs.py"} <= again
+    again = kernel_modules_upon(PACKAGE, "neighbors/kernels_neighbors.py")
+    assert {"neighbors/kernels_neighbors.py", "neighbors/kernels_pairs.py"} <= again
     assert not any(path.startswith(("positions/kernels", "models/kernels")) for path in again)
 
 

@@ -54,7 +54,7 @@ class Literal:
         parts = [] if self.memory is None else [self.memory[j]]
         if self.log.node_features is not None:
             parts.append(torch.from_numpy(self.log.node_features[j].copy()))
-        return torch.cat(parts) if parts else torch.zeros(self.model._state_width())
+        return torch.cat(parts) if parts else torch.zeros(0 if self.model.positions else 1)
 
     def positions(self, j: int, roots: tuple[int, ...], t: float, layer: int) -> torch.Tensor:
         if not self.model.positions or layer > 1:
