@@ -48,8 +48,6 @@ except pintgn.errors.BadInput:
 pintgn.ftt("pint", log)  # error: Module has no attribute "ftt"
 theory.distinguis(log, "a", "b")  # error: Module has no attribute "distinguis"
 interop.to_pygg(log)  # error: Module has no attribute "to_pygg"
-pintgn.fit("pint", log, epochs="3")  # error: Argument "epochs" to "fit" has incompatible type "str"
-pintgn.fit("pint", log, epoch=3)  # error: Unexpected keyword argument "epoch" for "fit"
 pintgn.fit("pint", "trades.csv")  # error: Argument 2 to "fit" has incompatible type "str"; expected "EventLog"
 pintgn.read_events("trades.csv", feature=["amount"])  # error: Unexpected keyword argument "feature"
 pintgn.simulate("shop", users="20")  # error: Argument "users" to "simulate" has incompatible type "str"
