@@ -75,7 +75,7 @@ def test_columns_left_unused_are_listed(ask, columns):
     write("log.csv", *(columns[name] for name in ("src", "dst", "t", "w", "kind")), head="src,dst,t,price,kind")
     assert "note: not used: price, kind (--features takes some, or 'all')" in ask("data", "info", "log.csv")[2]
     assert "not used: kind (" in ask("data", "info", "log.csv", "--features", "price")[2]
-    ask("data", "info", "log.csv", "--features", "all")  # with kernels that may have to be compiled first, which is said
+    ask("data", "info", "log.csv", "--features", "all")  # compiling kernels is said, once
     assert ask("data", "info", "log.csv", "--features", "all")[2] == ""
     wide = ",".join(f"c{k}" for k in range(10))
     write("wide.csv", *(columns[name] for name in ("src", "dst", "t", *["w"] * 10)), head=f"src,dst,t,{wide}")
