@@ -115,7 +115,6 @@ PLACES = {
     "theory.temporal_wl": lambda w, at: theory.temporal_wl(w[0], 1, at).colors.tolist(),
     "theory.temporal_wl_test": lambda w, at: str(theory.temporal_wl_test(w[0], w[0], at)),
     "theory.distinguish": lambda w, at: str(theory.distinguish(w[0], "u1", "u2", at)),
-    "theory.distinguish, in the event": lambda w, at: str(theory.distinguish(w[0], ("u1", "v1", at), ("u2", "v2"))),
     "theory.computation_tree": lambda w, at: str(theory.computation_tree(w[0], "u1", at, depth=1)),
     "theory.monotone_tree": lambda w, at: str(theory.monotone_tree(w[0], "u1", at, depth=1)),
     "theory.anonymous_walks": lambda w, at: sorted(map(str, theory.anonymous_walks(w[0], "u1", "v1", at, 1).counts)),

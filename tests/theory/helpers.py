@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Any
 
+import networkx
 import numpy as np
 
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory.event_history import EventHistory
-from pintgn.theory.injective import TemporalCode
+from pintgn.theory.walks import Step, anonymize
+from tests.theory.injective import TemporalCode
 
 
 def random_log(
@@ -104,3 +110,53 @@ def exact_embeddings(history: EventHistory, depth: int, states: Sequence[Hashabl
             sums.append(code.encode(((h[u], int(history.feature[e])), history.when[e].item()) for u, e in around))
         h = list(zip(h, sums, strict=True))
     return h
+
+
+def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashable]:
+    """A whole graph as CAW sees it: the multiset of the embeddings of its events, each as of its own time.
+
+    The paper defines this readout to state Prop. 7 for CAW. An embedding is the shares of the event's anonymised
+    walks, whose steps carry the time since the step before (since the event itself at first). Small logs only.
+    """
+    whole = EventHistory(log, t)
+    found: Counter[Hashable] = Counter()
+    for i in range(whole.count):
+        if whole.when[i] == whole.when[0]:  # nothing has happened yet: two walks that stay at home
+            found[()] += 1
+            continue
+        history = EventHistory(log, whole.when[i])
+        walks = anonymize(history, int(whole.src[i]), int(whole.dst[i]), steps)
+        found[frozenset((_since(history, walk), share) for walk, share in walks.shares.items())] += 1
+    return found
+
+
+def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
+    """An anonymised walk with values instead of classes, comparable between histories."""
+    nodes, rows = history.log.node_features, history.feature_rows
+    first = {int(label): i for i, label in reversed(list(enumerate(history.event_label)))}
+    of_state = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
+    before, steps = Fraction(history.t), []
+    for label, pair, state in walk:
+        event = first.get(label)
+        now = before if event is None else Fraction(history.when[event].item())
+        carried = () if event is None or rows is None else tuple(rows[event].tolist())
+        node = () if nodes is None else tuple(nodes[of_state[state]].tolist())
+        steps.append((before - now, carried, pair, node))
+        before = now
+    return tuple(steps)
+
+
+def simple_graph(log: EventLog) -> networkx.Graph:
+    """The underlying simple graph: no repeats, no self-loops, no times."""
+    graph = networkx.Graph()
+    graph.add_nodes_from([*log.src.tolist(), *log.dst.tolist()])
+    graph.add_edges_from((u, v) for u, v in zip(log.src.tolist(), log.dst.tolist(), strict=True) if u != v)
+    return graph
+
+
+def graph_properties(log: EventLog) -> dict[str, float]:
+    """Girth, diameter and number of cycles of the underlying simple graph: what Prop. 7 is about."""
+    graph = simple_graph(log)
+    diameter = networkx.diameter(graph) if networkx.is_connected(graph) else math.inf
+    cycles = sum(1 for _ in networkx.simple_cycles(graph))
+    return {"girth": networkx.girth(graph), "diameter": diameter, "cycles": cycles}

@@ -5,9 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
-from pintgn.errors import UnknownName
 from pintgn.events.log import EventLog
 from pintgn.theory.colors import memory_states
 from pintgn.theory.computation_trees import monotone_tree
@@ -73,7 +71,7 @@ def test_mean_memory_equals_averages_of_generic_vectors():
                 updated[v] = names.setdefault(key, 1000 + len(names))
             for v, s in updated.items():
                 state[v], last[v] = s, t
-        assert partition(memory_states(history, "mean").tolist()) == partition(state)
+        assert partition(memory_states(history, mean=True).tolist()) == partition(state)
 
 
 def test_mean_memory_does_not_know_who_came_with_which_feature():
@@ -81,7 +79,7 @@ def test_mean_memory_does_not_know_who_came_with_which_feature():
     # the same partners and the same features, on average, but paired differently
     kinds = np.array([[0], [0], [1], [2], [1], [2]], np.float32)
     log = EventLog([0, 0, 1, 1], [2, 3, 4, 5], [1] * 4, features=np.array([[1], [2], [2], [1]]), node_features=kinds)
-    mean, injective = memory_states(EventHistory(log), "mean"), memory_states(EventHistory(log))
+    mean, injective = memory_states(EventHistory(log), mean=True), memory_states(EventHistory(log))
     assert mean[0] == mean[1]
     assert injective[0] != injective[1]
 
@@ -101,8 +99,3 @@ def test_coarser_times_separate_less():
         )
         assert refines(exact, octaves)
         assert refines(octaves, blind)
-
-
-def test_an_unknown_aggregate_is_named():
-    with pytest.raises(UnknownName, match="Did you mean 'mean'"):
-        memory_states(EventHistory(random_log(0)), "meen")

@@ -15,11 +15,19 @@ from pintgn.theory.colors import memory_states, refinement, temporal_wl_test
 from pintgn.theory.comparison import Comparison, distinguish, read_question
 from pintgn.theory.computation_trees import computation_tree, monotone_tree
 from pintgn.theory.event_history import EventHistory
-from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
-from pintgn.theory.properties import graph_properties, temporal_diameter
-from pintgn.theory.walks import caw_readout, position_vectors
-from tests.theory.helpers import exact_embeddings, mirrored_log, partition, random_log, refines, varied_logs
+from pintgn.theory.walks import position_vectors, temporal_diameter
+from tests.theory.helpers import (
+    caw_readout,
+    exact_embeddings,
+    graph_properties,
+    mirrored_log,
+    partition,
+    random_log,
+    refines,
+    varied_logs,
+)
+from tests.theory.injective import TemporalCode
 
 
 def colors(log: EventLog, depth: int, memory: bool = False) -> list[int]:
@@ -282,9 +290,8 @@ def test_lemma_b2_when_temporal_wl_is_inconclusive_no_mp_tgn_separates(memory):
 
 def test_prop_7_mp_tgns_cannot_tell_girth_diameter_and_cycles():
     triangles, hexagon = (graph.log for graph in item("girth-messages").graphs)
-    one, other = graph_properties(triangles), graph_properties(hexagon)
-    assert (one.girth, one.diameter, one.cycles) == (3, math.inf, 2)
-    assert (other.girth, other.diameter, other.cycles) == (6, 3, 1)
+    assert graph_properties(triangles) == {"girth": 3, "diameter": math.inf, "cycles": 2}
+    assert graph_properties(hexagon) == {"girth": 6, "diameter": 3, "cycles": 1}
     assert temporal_wl_test(triangles, hexagon).verdict == "inconclusive"
     for name in ("u1", "v1", "w1", "u2", "v2", "w2"):
         for depth in (1, 3, 6):
@@ -295,9 +302,8 @@ def test_prop_7_mp_tgns_cannot_tell_girth_diameter_and_cycles():
 
 def test_prop_7_caw_cannot_tell_girth_diameter_and_cycles():
     square, none = (graph.log for graph in item("girth-walks").graphs)
-    one, other = graph_properties(square), graph_properties(none)
-    assert (one.girth, one.diameter, one.cycles) == (4, math.inf, 1)
-    assert (other.girth, other.diameter, other.cycles) == (math.inf, 5, 0)
+    assert graph_properties(square) == {"girth": 4, "diameter": math.inf, "cycles": 1}
+    assert graph_properties(none) == {"girth": math.inf, "diameter": 5, "cycles": 0}
     for steps in (1, 2, 4):
         assert caw_readout(square, steps=steps) == caw_readout(none, steps=steps)
 

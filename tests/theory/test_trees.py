@@ -82,15 +82,6 @@ def test_trees_of_different_logs_compare_by_value():
     assert not computation_tree(first, 0, t=6).isomorphic(computation_tree(second, 3, t=6))
 
 
-def test_first_difference_is_the_first_level():
-    log = item("memory").log
-    trees = [computation_tree(log, v, 3, depth=3) for v in "uv"]
-    assert trees[0].first_difference(trees[1]) == 2
-    assert trees[0].first_difference(trees[0]) is None
-    with_memory = [computation_tree(log, v, 3, depth=1, memory=True) for v in "uv"]
-    assert with_memory[0].first_difference(with_memory[1]) == 0
-
-
 def test_times_strictly_decrease_in_monotone_trees():
     log = random_log(2, events=14)
     for v in range(log.nodes):

@@ -6,8 +6,14 @@ import itertools
 import math
 import random
 
+import numpy as np
 import pytest
 
+from pintgn.events.log import EventLog
+from pintgn.theory.computation_trees import monotone_tree as grown_tree
+from pintgn.theory.items import item
+from pintgn.theory.walks import temporal_diameter
+from tests.theory.helpers import random_log
 from tests.theory.oracle import draw, monotone_tree, walk_counts, walks
 
 
@@ -69,3 +75,14 @@ def test_counts_equal_a_search_over_all_sequences_of_events(seed):
             else:
                 expected.setdefault(node, [0] * d)[k] += 1
     assert walk_counts(events, root, t, d) == expected
+
+
+def test_temporal_diameter_is_the_depth_of_the_deepest_monotone_tree():
+    for seed in range(30):
+        log = random_log(seed, events=8)
+        assert temporal_diameter(log) == max(grown_tree(log, v).depth for v in range(log.nodes))
+    # b-c at 1, v-b at 2: the walk v-b-c
+    assert temporal_diameter(item("memory").log) == 2
+    assert temporal_diameter(item("memory").log, t=2) == 1
+    n = 3000
+    assert temporal_diameter(EventLog(np.arange(n), np.arange(1, n + 1), np.arange(n))) == n

@@ -28,47 +28,20 @@ Side = Annotated[str | None, Option(help="src or dst, where the two are separate
 @app.command()
 def gallery(
     name: Annotated[str | None, Argument(metavar="NAME", help="An item of the gallery; all by default.")] = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Folder for the drawings and events of the items.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the paper's constructions: drawings, explanations and a verdict for every class of models."""
+    """Show the paper's constructions: events, explanations and a verdict for every class of models."""
     from pintgn.theory import items as shown
 
     items = [shown.item(name)] if name else list(shown.gallery().values())
-    if output is not None:
-        say(f"{output}: {sum(_write_item(item, output) for item in items)} files")
     if as_json:
         emit_json({item.name: item.to_dict() for item in items})
     elif name:
         print(items[0])
-    elif output is None:
+    else:
         rows = [[item.name, item.title, item.source] for item in items]
         console().print(Grid(rows, ["name", "what it shows", "in the paper"], left=3))
         say(f"Look at one: pintgn theory gallery {items[0].name}")
-
-
-def _write_item(item: Any, folder: Path) -> int:
-    """Drawings and, for use with the other commands, the events and node features of one item."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    folder.mkdir(parents=True, exist_ok=True)
-    drawings = {f"{item.name}.svg": item.svg(), f"{item.name}-trees.svg": item.trees_svg()}
-    drawings = {file: svg for file, svg in drawings.items() if svg is not None}
-    for file, svg in drawings.items():
-        (folder / file).write_text(svg)
-    tables = {}
-    for i, graph in enumerate(item.graphs, 1):
-        stem = f"{item.name}-{i}" if len(item.graphs) > 1 else item.name
-        tables[f"{stem}.csv"] = dict(zip(("src", "dst", "t"), graph.columns, strict=True))
-        if graph.colors:
-            columns = {f"x{i}": column for i, column in enumerate(graph.log.node_features.T)}
-            tables[f"{stem}-nodes.csv"] = {"id": list(graph.layout)} | columns
-    for file, table in tables.items():
-        csv.write_csv(pa.table(table), folder / file)
-    return len(drawings) + len(tables)
 
 
 @app.command()
@@ -174,7 +147,7 @@ def report(
     depth: Depth = 2,
     d: Positions = 4,
     steps: Annotated[int, Option(help="Longest walk of CAW, in steps.")] = 2,
-    pairs: Annotated[int, Option(help="Number of links, and of pairs of nodes, to sample.")] = 300,
+    pairs: Annotated[int, Option(help="Number of links to sample.")] = 300,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:

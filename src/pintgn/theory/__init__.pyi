@@ -12,11 +12,7 @@ from .computation_trees import computation_tree as computation_tree
 from .computation_trees import monotone_tree as monotone_tree
 from .data_report import DataReport as DataReport
 from .data_report import report as report
-from .injective import TemporalCode as TemporalCode
-from .injective import forgetting_age as forgetting_age
 from .items import gallery as gallery
 from .items import item as item
-from .properties import graph_properties as graph_properties
-from .properties import temporal_diameter as temporal_diameter
 from .walks import anonymous_walks as anonymous_walks
-from .walks import caw_readout as caw_readout
+from .walks import temporal_diameter as temporal_diameter

@@ -17,14 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, UnknownName, check_count, suggest
+from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory.event_history import Entries, EventHistory, number, number_rows
-
-AGGREGATES = {
-    "injective": "MemAgg keeps the whole multiset of a group's messages",
-    "mean": "MemAgg is the mean of the messages (TGN-Att)",
-}
 
 
 def refine(own: np.ndarray, entries: Entries, proportions: bool = False) -> np.ndarray:
@@ -140,11 +135,6 @@ class TestResult:
     round: int
     witness: str
 
-    @property
-    def isomorphic(self) -> bool | None:
-        """False if the graphs are certainly different; None if the test is inconclusive."""
-        return False if self.verdict == "non-isomorphic" else None
-
     def __str__(self) -> str:
         return f"{self.verdict} (round {self.round}): {self.witness}"
 
@@ -206,18 +196,16 @@ def _merged(rows: list[np.ndarray | None], count: int, kind: str) -> np.ndarray:
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
-def memory_states(history: EventHistory, aggregate: str = "injective") -> np.ndarray:
+def memory_states(history: EventHistory, mean: bool = False) -> np.ndarray:
     """The memory state of every node (n,) just before t, as a number.
 
     Every group of simultaneous events updates the nodes it touches once, all from the states before it:
     s_v <- MemUpdate(s_v, MemAgg {{[s_v, s_u, t - t_v, e]}}), with an injective MemUpdate. The state of v knows t_v
     (0 before the first update), so t - t_v says as much as t; at exact times t itself is compared, which cannot
-    round. The mean of the concatenated messages is the concatenation of means, so "mean" knows only in which
-    proportions partners' states and event features occurred, each on its own, not which partner came with which
-    feature.
+    round. MemAgg keeps the whole multiset of a group's messages, or, with `mean`, their mean (TGN-Att). The mean of the
+    concatenated messages is the concatenation of means, so it knows only in which proportions partners' states and
+    event features occurred, each on its own, not which partner came with which feature.
     """
-    if aggregate not in AGGREGATES:
-        raise UnknownName(f"there is no memory aggregate {aggregate!r}.{suggest(aggregate, AGGREGATES)}")
     state: list[int] = history.state.tolist()
     numbers: dict[Hashable, int] = {}
     fresh = max(state, default=-1) + 1
@@ -234,10 +222,8 @@ def memory_states(history: EventHistory, aggregate: str = "injective") -> np.nda
         t, update = when[begin], []
         for v, received in messages.items():
             age = t if exact else -1 if last[v] is None else int(history.see(t - last[v]))
-            content: Hashable
-            if aggregate == "injective":
-                content = tuple(sorted(received))
-            else:
+            content: Hashable = tuple(sorted(received))
+            if mean:
                 content = (proportions(s for s, _ in received), proportions(e for _, e in received))
             update.append((v, numbers.setdefault((state[v], age, content), fresh + len(numbers))))
         for v, s in update:

@@ -15,7 +15,6 @@ import numpy as np
 
 from pintgn.errors import BadInput, TooLarge, UnknownName, check_count, suggest
 from pintgn.events.log import EventLog
-from pintgn.theory.computation_trees import grow
 from pintgn.theory.event_history import EventHistory, node_of, show_row
 from pintgn.theory.separation import Ends, Separation, first_level, rooted
 from pintgn.theory.symmetry import automorphism
@@ -121,8 +120,8 @@ def distinguish(
 
     Args:
         log: the events; those at or after t are not looked at.
-        a, b: two nodes by the users' ids, or two events as pairs of ids: `{"u", "v"}`, `("u", "v")` or, with its
-            time, `("u", "v", 3)`. In a log with two name spaces, pairs are (source, destination).
+        a, b: two nodes by the users' ids, or two events as pairs of ids: `{"u", "v"}` or `("u", "v")`. In a log with
+            two name spaces, pairs are (source, destination).
         t: as of when; after the last event when not given.
         depth: layers L of message passing.
         d: length of the position vectors, for PINT.
@@ -148,34 +147,21 @@ def read_question(
     log: EventLog, a: Any, b: Any, t: Any = None, times: str = "exact", side: str | None = None
 ) -> tuple[EventHistory, Ends, Ends]:
     """Read two nodes or two events in the users' ids; anything else is an error that says what is allowed."""
-    events = [(name, *found) for name, given in (("a", a), ("b", b)) if (found := _as_event(given)) is not None]
-    if not events:
-        return EventHistory(log, t, times), (node_of(log, a, side),), (node_of(log, b, side),)
-    if len(events) == 1:
+    history, events = EventHistory(log, t, times), [isinstance(one, set | frozenset | tuple | list) for one in (a, b)]
+    if not any(events):
+        return history, (node_of(log, a, side),), (node_of(log, b, side),)
+    if not all(events):
         raise BadInput(f"{a!r} and {b!r}: compare two nodes, or two events as pairs of nodes, not one of each.")
-    stated = {name: log.time(when, bound=True) for name, _, when in (("t", (), t), *events) if when is not None}
-    if len(set(stated.values())) > 1:
-        shown = ", ".join(f"{name} at {when}" if name != "t" else f"t={when}" for name, when in stated.items())
-        raise BadInput(f"the events are not simultaneous: {shown}. Only events of one time can be compared.")
-    first, second = (
-        tuple(sorted(_ends(log, *ends))) if isinstance(given, set | frozenset) else _ends(log, *ends)
-        for given, (_, ends, _) in zip((a, b), events, strict=True)
-    )  # a set has no order; show the same one every time
-    return EventHistory(log, next(iter(stated.values()), None), times), first, second
+    return history, _event(log, a), _event(log, b)
 
 
-def _as_event(given: Any) -> tuple[tuple[Any, Any], Any] | None:
-    """The ends of an event and its time, if given; None if this is a node's id."""
-    if isinstance(given, set | frozenset):
-        ends = tuple(given)
-        if not 1 <= len(ends) <= 2:
-            raise BadInput(f"{given!r}: an event has two ends.")
-        return (ends[0], ends[-1]), None
-    if isinstance(given, tuple | list):
-        if len(given) not in (2, 3):
-            raise BadInput(f"{given!r}: an event is written (u, v) or (u, v, t).")
-        return (given[0], given[1]), given[2] if len(given) == 3 else None
-    return None
+def _event(log: EventLog, given: Any) -> Ends:
+    """The ends of an event."""
+    is_set, ends = isinstance(given, set | frozenset), tuple(given)
+    if len(ends) != 2 and not (is_set and len(ends) == 1):
+        raise BadInput(f"{given!r}: an event has two ends, as in (u, v).")
+    found = _ends(log, ends[0], ends[-1])
+    return tuple(sorted(found)) if is_set else found  # a set has no order; show the same one every time
 
 
 def _ends(log: EventLog, u: Any, v: Any) -> tuple[int, int]:
@@ -249,14 +235,7 @@ class Comparison(Separation):
                 rows = history.log.node_features
                 shown = ["no features" if rows is None else f"features {show_row(rows[node])}" for node in (x, y)]
                 return " and ".join(f"{name} has {features}" for name, features in zip(names, shown, strict=True))
-            text = f"the memories of {names[0]} and {names[1]} differ"
-            if model != "tgn-att" and history.times == "exact":
-                try:  # injective memory knows the monotone tree and nothing else (proof of Prop. 3)
-                    trees = [grow(history, node, None, monotone=True) for node in (x, y)]
-                    text += f", as their monotone trees do from level {trees[0].first_difference(trees[1])} on"
-                except TooLarge:
-                    pass
-            return text
+            return f"the memories of {names[0]} and {names[1]} differ"
 
         return words
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -77,11 +77,6 @@ class Tree:
                 counts.setdefault(node.node, [0] * d)[node.level] += 1
         return counts
 
-    def cut(self, depth: int) -> Tree:
-        """The tree down to a level."""
-        # indices stay valid: nodes are listed level by level
-        return Tree(self.history, [node for node in self.nodes if node.level <= depth], self.states, self.kind)
-
     def edge(self, index: int) -> tuple[float, tuple[float, ...]]:
         """Time and event features of the edge to a tree node's parent."""
         event = self.nodes[index].event
@@ -106,13 +101,6 @@ class Tree:
         """True if a bijection keeps edges, times, event features, states and levels (Def. 1)."""
         table: dict[Hashable, int] = {}
         return self.size == other.size and self.canonical(table) == other.canonical(table)
-
-    def first_difference(self, other: Tree) -> int | None:
-        """The first level down to which the trees are not isomorphic; None if they are."""
-        for level in range(max(self.depth, other.depth) + 1):
-            if not self.cut(level).isomorphic(other.cut(level)):
-                return level
-        return None
 
     # -- looks ---------------------------------------------------------------------------------------------
 
@@ -149,12 +137,11 @@ class Tree:
 
     def svg(self, most: int = 400) -> str:
         """The tree as an SVG drawing; a very large one is cut to the levels that fit."""
-        depth = self.depth
-        while depth and self.cut(depth).size > most:
-            depth -= 1
-        note = f", cut at level {depth}" if depth < self.depth else ""
+        fits = max(k for k in range(self.depth + 1) if not k or sum(node.level <= k for node in self.nodes) <= most)
+        note = f", cut at level {fits}" if fits < self.depth else ""
         title = f"{self.kind} tree of {self.label(0)}{note}"
-        return draw.tree(self.cut(depth), title).svg(title)
+        shown = replace(self, nodes=[node for node in self.nodes if node.level <= fits])  # listed level by level
+        return draw.tree(shown, title).svg(title)
 
     def __str__(self) -> str:
         return self.text()

@@ -21,12 +21,11 @@ import numpy as np
 from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
-from pintgn.formatting import size
+from pintgn.formatting import size, text_table
 from pintgn.theory.event_history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
-from pintgn.theory.properties import temporal_diameter
 from pintgn.theory.separation import CLASSES, Pair, Separation
-from pintgn.theory.walks import position_vectors
+from pintgn.theory.walks import position_vectors, temporal_diameter
 
 WORTH = 0.01
 """Share of links from which positions are called necessary."""
@@ -67,18 +66,17 @@ class Share:
 
 @dataclass(frozen=True)
 class View:
-    """Shares for models that see time at one resolution. CAW embeds links, not nodes."""
+    """Shares for models that see time at one resolution."""
 
     links: dict[str, Share]
-    nodes: dict[str, Share]
     colors: list[int]
     """Number of WL colours after each round, until stable."""
     levels: list[int]
-    """Numbers of link pairs that the temporal WL test first separates at each depth."""
+    """Numbers of pairs of links that the temporal WL test first separates at each depth."""
 
     @property
     def gain(self) -> float:
-        """Share of link pairs that positions make separable at the depth asked for."""
+        """Share of links that positions make separable at the depth asked for."""
         with_, without = self.links["pint"], self.links["mp-tgn"]
         return (without.cannot - with_.cannot) / with_.pairs if with_.pairs else 0.0
 
@@ -86,6 +84,10 @@ class View:
     def depth(self) -> int:
         """The depth from which deeper trees separate no more of the links than the temporal WL test does."""
         return max((level for level, count in enumerate(self.levels) if count), default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        links = {model: share.to_dict() for model, share in self.links.items()}
+        return {"links": links, "colors": self.colors, "first_level": self.levels, "gain_of_positions": self.gain}
 
 
 @dataclass(frozen=True)
@@ -107,95 +109,48 @@ class DataReport:
 
     @property
     def advice(self) -> str:
-        """Are positions worth their cost? In a few sentences."""
-        needed = self.views["exact"].gain
-        memory = size(1e6 * self.position_megabytes)
-        cost = f"Exact positions take about {memory} here ({self.position_density:.1%} dense)."
+        """Are positions worth their cost? In two sentences."""
+        needed, memory = self.views["exact"].gain, size(1e6 * self.position_megabytes)
+        rank = f"coarse facts rank {self.probe.both:.0%} of the pairs right with them, {self.probe.nodes:.0%} without."
         if needed >= WORTH:
-            verdict = (
-                f"Positions are necessary: without them {needed:.0%} of the links cannot be distinguished from a "
-                "negative, however long one trains."
-            )
+            verdict = f"Positions are necessary: without them {needed:.0%} of the links equal a negative to any model."
         elif self.probe.useful:
-            verdict = (
-                "Positions are worth their cost: links can be distinguished without them, but coarse "
-                f"facts rank {self.probe.both:.0%} of the pairs right with positions, {self.probe.nodes:.0%} without."
-            )
+            verdict = f"Positions are worth their cost: trees separate the links, too, but {rank}"
         else:
-            verdict = (
-                "Positions are hardly worth their cost: they separate no link that trees do not, and coarse facts rank "
-                f"{self.probe.both:.0%} of the pairs right with them, {self.probe.nodes:.0%} without."
-            )
-        return f"{verdict} {cost}"
+            verdict = f"Positions are hardly worth their cost: trees separate the links, too, and {rank}"
+        return f"{verdict} Exact positions take about {memory} here ({self.position_density:.1%} dense)."
 
     def __str__(self) -> str:
         """The report as text tables."""
         settings, p = self.settings, self.probe
-        heads = "".join(f"{times:>12}" for times in TIMES)
-        lines = [
+        depth, d, steps = (settings[name] for name in ("depth", "d", "steps"))
+        views = [self.views[times] for times in TIMES]
+        rows = [[model, *(str(view.links[model]) for view in views)] for model in CLASSES]
+        colors = [[str(len(view.colors) - 1), f"{view.colors[-1]:,}", str(view.depth)] for view in views]
+        rows += [
+            [name, *column]
+            for name, column in zip(("WL rounds", "WL colours", "depth needed"), zip(*colors, strict=True), strict=True)
+        ]
+        return "\n".join([
             f"As of t={self.at_words}: {self.events:,} events, {self.active_nodes:,} active nodes, longest walk back "
             f"in time {self.temporal_diameter:,} steps.",
             "",
-            f"Of {settings['pairs']} links that came true later, each against a wrong destination, the share that a",
-            f"class of models can distinguish ({settings['depth']} layers, d={settings['d']}, walks of "
-            f"{settings['steps']} steps), by how finely it sees time:",
+            f"Share of {settings['pairs']} later links that a class can tell from a link to a wrong destination,",
+            f"by how finely it sees time ({depth} layers, d={d}, walks of {steps} steps; +?: too many walks to list):",
             "",
-            f"{'':18}{heads}",
-            *self._rows("links"),
+            text_table(["", *TIMES], rows),
             "",
-            "The same for pairs of nodes:",
-            "",
-            *self._rows("nodes"),
-            "",
-            "Colours of the temporal WL test after each round, and the depth that the links need:",
-            "",
-        ]
-        for times, view in self.views.items():
-            counts = ", ".join(f"{count:,}" for count in view.colors[:8]) + (", …" if len(view.colors) > 8 else "")
-            lines.append(f"  {times:<16}{counts}; depth {view.depth}")
-        if any(share.unknown for view in self.views.values() for share in view.links.values()):
-            lines += ["", "+? are pairs with too many walks to list."]
-        lines += [
-            "",
-            "Pairs of links ranked right by coarse facts, learned from earlier links without training:",
-            "",
-            f"  {'nodes alone':<16}{p.nodes:>12.1%}",
-            f"  {'positions alone':<16}{p.positions:>12.1%}",
-            f"  {'both':<16}{p.both:>12.1%}   positions add {p.gain:+.1%} ± {p.error:.1%}",
+            "Ranked right by coarse facts (naive Bayes on earlier links): "
+            f"nodes alone {p.nodes:.1%}, positions alone {p.positions:.1%}, both {p.both:.1%};",
+            f"positions add {p.gain:+.1%} ± {p.error:.1%}",
             "",
             self.advice,
-        ]
-        return "\n".join(lines)
-
-    def _rows(self, kind: str) -> list[str]:
-        """A line for each class: what it separates at each resolution of time."""
-        shares = {times: getattr(view, kind) for times, view in self.views.items()}
-        models = [model for model in CLASSES if model in shares["exact"]]
-        return [f"  {model:<16}" + "".join(f"{shares[times][model]!s:>12}" for times in TIMES) for model in models]
+        ])  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        views = {
-            name: {
-                "links": {model: share.to_dict() for model, share in view.links.items()},
-                "nodes": {model: share.to_dict() for model, share in view.nodes.items()},
-                "colors": view.colors,
-                "first_level": view.levels,
-                "gain_of_positions": view.gain,
-            }
-            for name, view in self.views.items()
-        }
-        return {
-            "at": self.at,
-            "events": self.events,
-            "active_nodes": self.active_nodes,
-            "temporal_diameter": self.temporal_diameter,
-            **self.settings,
-            "views": views,
-            "position_density": self.position_density,
-            "position_megabytes": self.position_megabytes,
-            "probe": asdict(self.probe),
-            "advice": self.advice,
-        }
+        plain = {name: value for name, value in vars(self).items() if name not in ("at_words", "settings")}
+        views = {name: view.to_dict() for name, view in self.views.items()}
+        return plain | self.settings | {"views": views, "probe": asdict(self.probe), "advice": self.advice}
 
 
 @takes_progress(counting("comparing"))
@@ -218,7 +173,7 @@ def report(
         log: the events, before and after `at`.
         at: as of when; where the last 15 % of the events begin when not given.
         depth, d, steps: layers, length of position vectors, longest walk of CAW.
-        pairs: how many links that came true after `at` (and as many pairs of nodes) are drawn.
+        pairs: how many links that came true after `at` are drawn.
         roots: how many nodes are drawn to measure the density of positions.
         seed: the same seed draws the same.
         negatives: a wrong destination for every event of the log; any other destination seen before `at` when not
@@ -232,14 +187,14 @@ def report(
         at = log.t[int(np.searchsorted(log.t, log.t[int(0.85 * len(log))], "left"))]
     history = EventHistory(log, at)
     rng = np.random.default_rng(seed)
-    links, nodes = _sample_links(history, pairs, negatives, rng), _sample_nodes(history, pairs, rng)
+    links = _sample_links(history, pairs, negatives, rng)
     total = len(TIMES) + 2
     views: dict[str, View] = {}
     verdicts: dict[str, list[bool | None]] = {}
     for done, times in enumerate(reversed(TIMES)):  # coarse times first: what they separate, finer ones do too
         progress(done, total, f"{times} times")
         separation = Separation(EventHistory(log, history.t, times), depth, d, steps)
-        views[times] = _view(separation, links, nodes, verdicts)
+        views[times] = _view(separation, links, verdicts)
     progress(len(TIMES), total, "probe")
     test = _sample_links(history, PROBED, negatives, rng)
     probed = probe(*_earlier_links(history, 2 * PROBED, negatives, rng), history, test, d)
@@ -262,17 +217,15 @@ def report(
     return answer
 
 
-def _view(separation: Separation, links: np.ndarray, nodes: np.ndarray, verdicts: dict[str, list[bool | None]]) -> View:
+def _view(separation: Separation, links: np.ndarray, verdicts: dict[str, list[bool | None]]) -> View:
     """The shares at one resolution of time; `verdicts` about links hold those at a coarser one, and then these."""
     events: list[Pair] = [((u, v), (u, w)) for u, v, w in links.tolist()]
-    single: list[Pair] = [((u,), (v,)) for u, v in nodes.tolist()]
     for model in CLASSES:
         verdicts[model] = separation.verdicts(model, events, verdicts.get(model, ()))
     of_links = {model: Share.of(verdicts[model]) for model in CLASSES}
-    of_nodes = {model: Share.of(separation.verdicts(model, single)) for model in CLASSES if model != "caw"}
     present = separation.history.present
     counts = [len(np.unique(color[present])) for color in separation.colors["temporal-wl"]]
-    return View(of_links, of_nodes, counts, separation.first_levels(events))
+    return View(of_links, counts, separation.first_levels(events))
 
 
 def _earlier_links(
@@ -316,11 +269,3 @@ def _sample_links(
         again = wrong == log.dst[rows]
         wrong[again] = pool[(np.searchsorted(pool, wrong[again]) + 1) % len(pool)]
     return np.stack([log.src[rows], log.dst[rows], wrong], 1)
-
-
-def _sample_nodes(history: EventHistory, pairs: int, rng: np.random.Generator) -> np.ndarray:
-    """Pairs of different nodes that have an event before t."""
-    active = np.flatnonzero(history.present)
-    first = rng.integers(0, len(active), pairs)
-    second = (first + rng.integers(1, max(len(active), 2), pairs)) % len(active)
-    return np.stack([active[first], active[second]], 1)[first != second]

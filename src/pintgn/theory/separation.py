@@ -31,7 +31,7 @@ class Separation:
     def __init__(self, history: EventHistory, depth: int, d: int, steps: int, small: int = 0):
         self.history, self.depth, self.d, self.steps, self.small = history, depth, d, steps, small
         entries, plain = history.entries, history.state
-        self.memory, mean = memory_states(history), memory_states(history, "mean")
+        self.memory, mean = memory_states(history), memory_states(history, mean=True)
         stable = refinement(plain, entries)
         self.colors = {
             "mp-tgn": stable,

@@ -5,11 +5,11 @@ Independent of `pintgn.positions`, which is tested against it; tests/theory/orac
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import gcd
 from typing import Any
 
@@ -69,6 +69,21 @@ def walk_totals(history: EventHistory, steps: int) -> np.ndarray:
 
     totals = accumulate(history, np.zeros((history.nodes, steps + 1)), grow)
     return np.maximum(totals, 1)
+
+
+def temporal_diameter(log: EventLog, t: Any = None) -> int:
+    """Length of the longest monotone walk before t: no memory needs, and no position has, more steps."""
+    history = EventHistory(log, t)
+    longest = [0] * history.nodes
+    src, dst, bounds = history.src.tolist(), history.dst.tolist(), history.group_starts.tolist()
+    for begin, end in pairwise(bounds):
+        update = []
+        for i in range(begin, end):  # all from before the group: its events are simultaneous
+            u, v = src[i], dst[i]
+            update += [(u, longest[v] + 1), (v, longest[u] + 1)]
+        for node, length in update:
+            longest[node] = max(longest[node], length)
+    return max(longest)
 
 
 def rooted_copies(
@@ -231,40 +246,6 @@ def walk_totals_differ(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -
     """
     mine, theirs = (sorted(totals[list(dict.fromkeys(ends))].tolist()) for ends in (a, b))
     return mine != theirs and max(mine + theirs) < EXACT
-
-
-def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashable]:
-    """A whole graph as CAW sees it: the multiset of the embeddings of its events, each as of its own time.
-
-    The paper defines this readout to state Prop. 7 for CAW. An embedding is the shares of the event's anonymised
-    walks, whose steps carry the time since the step before (since the event itself at first). Small logs only.
-    """
-    whole = EventHistory(log, t)
-    found: Counter[Hashable] = Counter()
-    for i in range(whole.count):
-        if whole.when[i] == whole.when[0]:  # nothing has happened yet: two walks that stay at home
-            found[()] += 1
-            continue
-        history = EventHistory(log, whole.when[i])
-        walks = anonymize(history, int(whole.src[i]), int(whole.dst[i]), steps)
-        found[frozenset((_since(history, walk), share) for walk, share in walks.shares.items())] += 1
-    return found
-
-
-def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
-    """An anonymised walk with values instead of classes, comparable between histories."""
-    nodes, rows = history.log.node_features, history.feature_rows
-    first = {int(label): i for i, label in reversed(list(enumerate(history.event_label)))}
-    of_state = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
-    before, steps = Fraction(history.t), []
-    for label, pair, state in walk:
-        event = first.get(label)
-        now = before if event is None else Fraction(history.when[event].item())
-        carried = () if event is None or rows is None else tuple(rows[event].tolist())
-        node = () if nodes is None else tuple(nodes[of_state[state]].tolist())
-        steps.append((before - now, carried, pair, node))
-        before = now
-    return tuple(steps)
 
 
 def _labels(history: EventHistory, events: np.ndarray) -> np.ndarray:

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from math import log2
 from typing import Any
-
-import numpy as np
 
 from pintgn.errors import BadInput, check_count
 
@@ -96,12 +93,3 @@ class TemporalCode:
                 if count := digits.numerator // digits.denominator % size:
                     found[symbol, t] = count
         return found
-
-
-def forgetting_age(alpha: float = 2.0, beta: float = 1.0, dtype: Any = np.float32) -> float:
-    """The age from which adding alpha^(-beta age) to 1 changes nothing: Eq. 5 in floating point.
-
-    >>> forgetting_age(2.0, 1.0)  # float32 keeps 24 bits
-    24.0
-    """
-    return float(-log2(np.finfo(dtype).eps / 2) / (beta * log2(alpha)))
