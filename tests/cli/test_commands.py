@@ -63,6 +63,7 @@ def test_convert_keeps_ids_and_times_to_the_last_digit(tmp_path):
         (("data", "info", "x" * 5_000), "too long"),
         (("evaluate", "x" * 5_000), "too long"),
         (("keys", "add", "x" * 5_000, "ann"), "too long"),
+        (("demo", "-o", "a/" * 1_500), "1,500 folders deep"),
         (("data", "fetch", "wikipeda"), "wikipedia"),
         (("simulate", "twin", "-o", "x.csv"), "twins"),
         (("simulate", "shop", "-o", "x.csv", "--set", "events=9"), "--events 9"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import os
+import re
 import shutil
+import sqlite3
 import tarfile
 import threading
 
@@ -112,8 +115,6 @@ def test_a_store_that_was_left_by_a_crash_is_backed_up_whole(run_folder, columns
 
 
 def test_a_store_that_has_lost_events_is_not_backed_up(run_folder, columns, tmp_path):
-    import sqlite3
-
     run = copied(run_folder, tmp_path, columns)
     for statement, said in (
         ("DELETE FROM events WHERE number IN (7, 8)", "2 of 260 acknowledged events are missing"),
@@ -129,6 +130,29 @@ def test_a_store_that_has_lost_events_is_not_backed_up(run_folder, columns, tmp_
     made = back_up(run, run / "live", tmp_path / "run.tar")
     assert (made["stored"], made["lost"]) == (257, 3)
     assert restore(tmp_path / "run.tar", tmp_path / "back")["events"] == 260
+
+
+def test_a_store_with_a_flipped_bit_in_its_index_of_keys_is_not_backed_up(run_folder, columns, tmp_path):
+    """A start does not see it (docs/serving.md, Damage): every row is what was written."""
+    run = copied(run_folder, tmp_path, columns)
+    path = run / "live" / "events.db"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (key,) = db.execute("SELECT key FROM events WHERE number = 77").fetchone()
+    data, leaf_of_an_index = bytearray(path.read_bytes()), 10
+    at = next(
+        found.start()
+        for found in re.finditer(re.escape(key.encode()), data)
+        if data[found.start() // 4096 * 4096] == leaf_of_an_index
+    )
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BadFile, match=r"index event_keys.* REINDEX"):
+        back_up(run, run / "live", tmp_path / "run.tar")
+    assert not (tmp_path / "run.tar").exists()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("REINDEX")
+    assert back_up(run, run / "live", tmp_path / "run.tar")["stored"] == 260
 
 
 def test_what_cannot_be_backed_up_is_refused_in_one_line(run_folder, rich_folder, columns, tmp_path):

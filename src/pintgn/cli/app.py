@@ -96,6 +96,12 @@ def run(command: Callable[[], None]) -> None:
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)
+    except RecursionError:  # such as of `Path.mkdir`, which calls itself for each folder above
+        deepest = max(sys.argv, key=lambda given: given.count(os.sep))
+        if os.environ.get("PINTGN_DEBUG") or (deep := deepest.count(os.sep)) < 500:
+            raise
+        print(f"BadInput: {deepest[:100]!r}… is {deep:,} folders deep: too many.", file=sys.stderr)
+        sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if os.environ.get("PINTGN_DEBUG") or not ran_out(error):
             raise

@@ -141,6 +141,9 @@ def _staged(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
                 raise BadFile(f"{store / FILE} could not be copied: {error}. Restart the service.") from None
         with SqliteStore(folder, log, width, dtype) as made:  # its mark now says what was copied
             check_whole(made, every_event=True)
+            found = made.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":  # rows are whole: an index is not
+                raise BadFile(f"{store / FILE}: {found}. Stop the service, then: sqlite3 {store / FILE} REINDEX.")
             facts = {"events": made.total, "dropped": made.dropped, "held": made.waiting, "lost": made.lost}
         (folder / "lock").unlink(missing_ok=True)
         if _copy_snapshot(snapshots, folder, facts) or not facts["dropped"]:
