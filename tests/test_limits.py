@@ -166,7 +166,7 @@ NO_SIZES = {
     "positions.kernels_arena.WINDOW": "WIDTH in another type",
     "positions.kernels_sketch.LINE": "numbers that come from memory together: a hint to the processor",
     "positions.exact.SLACK": "a share of what is there: how much the arena grows",
-    "report.data_charts.BINS": "bars of a drawing",
+    "report.charts.BINS": "bars of a drawing",
     "report.spread.BLOCKS": "how the interval is defined",
     "report.spread.DRAWS": "how the interval is defined",
     "drawing.plot.HEIGHT": "pixels",

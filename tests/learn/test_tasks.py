@@ -464,7 +464,7 @@ def test_hashed_categories_are_refused():
 
 
 def test_a_report_says_whether_a_run_is_ahead_of_what_needs_no_training():
-    from pintgn.report.task_page import body, verdict
+    from pintgn.report.task_page import content, verdict
 
     run = fitting.fit(asked(**TIP), payments())
     best = dict(run.test["all"])
@@ -472,8 +472,7 @@ def test_a_report_says_whether_a_run_is_ahead_of_what_needs_no_training():
     assert "better than every training-free row" in verdict(run)
     run.heuristics["better"] = {group: best | {"rmse": best["rmse"] / 2} for group in run.test}
     assert "Without training, better is as good or better" in verdict(run)
-    page = body([run])
-    assert page.count("<table>") == len(run.test)
+    assert content([run]).sections["Results"].count("<table>") == len(run.test)
 
 
 # -- numbers far from 0 --------------------------------------------------------------------------------------------

@@ -84,8 +84,7 @@ def test_a_model_no_better_than_counting_is_told_so(tmp_path):
     rng = np.random.default_rng(0)
     noise = EventLog(rng.integers(0, 30, 900), rng.integers(0, 30, 900), np.arange(900))
     report = pintgn.write_report(pintgn.fit(pintgn.PINT(dim=4), noise, epochs=0), tmp_path / "noise.html")
-    assert re.search("the model (is no better|does worse)", str(report))
-    assert "learning adds" not in str(report)
+    assert re.search("the model is (no better|worse)", str(report))
 
 
 def test_the_same_runs_give_the_same_page_byte_for_byte(page, place, tmp_path):

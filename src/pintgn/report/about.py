@@ -1,4 +1,4 @@
-"""Report sections on the data, time and memory, settings, and how to reproduce the runs."""
+"""What every report has: data, learning, time and memory, settings, and how to reproduce the runs."""
 
 from __future__ import annotations
 
@@ -10,73 +10,47 @@ import numpy
 import torch
 
 from pintgn import __version__
-from pintgn.formatting import count, plural, size, span
+from pintgn.events.show import GAPS, log_facts
+from pintgn.formatting import count, size, span
 from pintgn.learn.folder import Folder
-from pintgn.learn.metrics import CHUNK
 from pintgn.learn.run import Run
-from pintgn.report import data_charts
-from pintgn.report.charts import series
-from pintgn.report.labels import duration, percent
-from pintgn.report.markup import card, cells, code, facts, grid, legend, section, table, text, wide
-from pintgn.report.study import MOST, Study
+from pintgn.report import charts
+from pintgn.report.markup import card, cells, code, facts, grid, lead, legend, table, text, wide
+from pintgn.report.study import Study
 
 
 def data(study: Study) -> str:
-    log, stats = study.log, study.log.statistics()
-    lead = ""
-    if log.label is not None:
-        question = f"pintgn train DATA --predict {log.schema.label} --of src"
-        lead = f"Labels are not evaluated here; to predict them: <code>{text(question)}</code>."
     key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
-    gaps = data_charts.gaps_between_events(log)
-    cards = [
-        card("Overview", facts(_facts(study, stats))),
-        card("Events over time", data_charts.events_over_time(study.parts)),
-        card("New and repeated links", data_charts.links_over_time(log), legend=key),
-        card(
-            "Time between events of a node", gaps, "Gaps of 0 are not drawn.",
-            why="No node has two events at different times.",
-        ),
-        card("Events per node", data_charts.activity(log)),
-    ]  # fmt: skip
-    return section("data", "The data", lead, grid(*cards))
+    return grid(
+        card("Overview", facts(_facts(study)), GAPS),
+        card("Events over time", charts.events_over_time(study.parts)),
+        card("New and repeated links", charts.links_over_time(study.log), legend=key),
+    )
 
 
-def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
-    log, parts, unit = study.log, study.parts, study.log.schema.time
+def learning(study: Study) -> str:
+    """Loss and validation by epoch; nothing for a model that is not trained in epochs."""
+    loss = charts.loss(study)
+    if loss is None:
+        return ""
+    drawings = [card("Training loss", loss)]
+    if (whole := charts.validation(study)) is not None:
+        drawings.append(card("Validation, all events", whole, "A ring marks the best epoch, which is kept."))
+    note = "Only events with a node that was not seen in training."
+    why = "Every node of a validation event was seen in training."
+    drawings.append(card("Validation, new nodes", charts.validation(study, "new"), note, why=why))
+    colors = charts.series(study)
+    key = legend([(colors[row.name], row.name) for row in study.trained if any(run.history for run in row.runs)])
+    return key + grid(*drawings)
 
-    def share(part: int) -> str:
-        return _share(part, stats.events)
 
-    rows = [
-        ("events", count(stats.events)),
-        ("first event", text(unit.show(log.t[0]))),
-        ("last event", text(unit.show(log.t[-1]))),
-        ("nodes", count(stats.nodes)),
-        ("nodes with half of all activity", _share(data_charts.busiest_half(log), stats.nodes)),
-        ("sources / destinations", f"{count(stats.sources)} / {count(stats.destinations)}"),
-        ("distinct pairs", count(stats.distinct_pairs)),
-        ("repeated links", share(stats.repeated_links)),
-        ("simultaneous events", share(stats.simultaneous)),
-        ("self-loops", share(stats.self_loops)),
-    ]
-    if log.op is not None:
-        rows += [("deletions", share(stats.deletions)), ("node events", share(stats.node_events))]
-    if stats.node_gaps is not None:
-        rows.append(("median gap of a node", duration(stats.node_gaps.median, unit)))
+def _facts(study: Study) -> list[tuple[str, str]]:
+    log, parts = study.log, study.parts
     columns = log.schema.feature_columns()
     shown = ", ".join(columns[:4]) + (f" and {len(columns) - 4} more" if len(columns) > 4 else "")
-    rows.append(("event features", f"<span>{text(shown)}</span>" if columns else "none"))
-    if log.schema.node_features:
-        rows.append(("node features", count(len(log.schema.node_features))))
-    rows.append(("label column", text(log.schema.label) if log.label is not None else "none"))
-    sizes = [len(part) for part in (parts.train, parts.val, parts.test)]
-    rows.append(("train / val / test", " / ".join(map(count, sizes))))
-    return rows
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{count(part)} <small>({percent(part / max(whole, 1), 1)} %)</small>"
+    sizes = " / ".join(count(len(part)) for part in (parts.train, parts.val, parts.test))
+    rows = [(name, text(value)) for name, value in [*log_facts(log), ("train / val / test", sizes)]]
+    return [*rows, ("event features", f"<span>{text(shown or 'none')}</span>")]
 
 
 def cost(study: Study) -> str:
@@ -86,8 +60,8 @@ def cost(study: Study) -> str:
         marks = ["", "stopped"][not run.finished], ["", "paper protocol"][run.settings.train.protocol == "paper"]
         name = f"{text(row.name)} <small>{', '.join(filter(None, (f'seed {run.seed}', *marks)))}</small>"
         body += cells([name, *_spent(run)])
-    lead = "As recorded when each run was trained; peak memory is that of the whole process."
-    return section("cost", "Time and memory", lead, wide("", table(columns, body)))
+    words = "As recorded when each run was trained; peak memory is that of the whole process."
+    return lead(words) + wide("", table(columns, body))
 
 
 def _spent(run: Run) -> list[str]:
@@ -107,35 +81,27 @@ def _spent(run: Run) -> list[str]:
 
 
 def settings(study: Study) -> str:
-    """One value if the rows agree, otherwise the value of each row in its color."""
-    rows, colors = study.trained, series(study)
+    """A column for each row of figures; settings in which they differ stand out."""
+    rows, colors = study.trained, charts.series(study)
     tables = [row.runs[0].settings.to_dict() for row in rows]
-    cards, differ = [], []
-    for name, title in (("model", "Model"), ("train", "Training"), ("stream", "Stream")):
+    heads = ["", *(f'<span class="{colors[row.name]}"><i class="key"></i></span>{text(row.name)}' for row in rows)]
+    cards = []
+    for name, title in (("task", "Question"), ("model", "Model"), ("train", "Training"), ("stream", "Stream")):
         body = ""
         for key in dict.fromkeys(key for one in tables for key in one[name]):
-            values = [setting_text(one[name].get(key, "–")) for one in tables]
-            if len(set(values)) > 1:
-                differ.append(key)
-                pairs = zip(rows, values, strict=True)
-                shown = "".join(f'<span><span class="{colors[row.name]}">{text(v)}</span></span>' for row, v in pairs)
-                body += f'<tr><th>{text(key)}</th><td class="changed">{shown}</td></tr>'
-            else:
-                body += f"<tr><th>{text(key)}</th><td>{text(values[0])}</td></tr>"
-        cards.append(card(title, f"<table><tbody>{body}</tbody></table>"))
+            values = [_setting(one[name].get(key, "–")) for one in tables]
+            body += cells([text(key), *map(text, values)], "changed" if len(set(values)) > 1 else "")
+        if body:
+            cards.append(card(title, table(heads if len(rows) > 1 else ["", ""], body)))
     versions: dict[str, Any] = {"pintgn": __version__, "Python": platform.python_version(), "torch": torch.__version__}
-    versions |= {"numpy": numpy.__version__, "seed of the negatives": study.seed}
+    versions |= {"numpy": numpy.__version__} | ({"seed of the negatives": study.seed} if study.drawn else {})
     checksum = f"<span><code>{study.runs[0][1].log.fingerprint}</code></span>"
     made_with = facts([*((name, text(value)) for name, value in versions.items()), ("data (BLAKE2b)", checksum)])
-    cards[2] = f'<div class="stack">{cards[2]}{card("Made with", made_with)}</div>'
-    lead = "With defaults filled in; those that depend on the data come from the training part of the log. "
-    if len(rows) > 1:
-        lead += f"The rows differ in {text(', '.join(differ))}." if differ else "The rows do not differ."
-    key = legend([(colors[row.name], row.name) for row in rows]) if len(rows) > 1 else ""
-    return section("settings", "Settings", lead, key, grid(*cards))
+    words = "With defaults filled in; those that depend on the data come from the training part of the log."
+    return lead(words) + grid(*cards, card("Made with", made_with))
 
 
-def setting_text(value: Any) -> str:
+def _setting(value: Any) -> str:
     return "none" if value is None or value == [] else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -150,23 +116,6 @@ def reproduce(study: Study) -> str:
         f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
         for run, folder in runs
     ]
-    lead = "The same data, settings, seed and number of threads give the same figures, bit for bit, on one machine."
+    words = "The same data, settings, seed and number of threads give the same figures, bit for bit, on one machine."
     page = f"pintgn report {shlex.join(folder for _, folder in runs)}"
-    return section("reproduce", "Reproduce", lead, wide("Train again", code(*lines)), wide("This page", code(page)))
-
-
-def notes(study: Study) -> str:
-    others = plural(study.candidates, "other destination")
-    definitions = {
-        "Test part.": "The last events of the log. Each is scored by what came strictly before it, and then observed. "
-        f"Of more than {MOST:,} events, stretches of {CHUNK} at even distances are scored.",
-        "AP, AUC.": "AUC: how often a true link scores above a negative. AP: precision averaged over all true links.",
-        "MRR, Hits@k.": f"Each true destination is ranked among {others} that its source does not meet at that time. "
-        "MRR is the mean of 1 / rank; Hits@k is the share of ranks ≤ k.",
-        "Seen and new.": "New events have a node that was not seen in training; which are hidden depends on the seed.",
-        "Against one random destination.": "The probability of this link if it and one to a random destination were "
-        "equally likely beforehand. It is no forecast.",
-        "What comes next.": "A softmax over the ranked destinations, its slope fitted on validation.",
-    }
-    body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
-    return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')
+    return lead(words) + wide("Train again", code(*lines)) + wide("This page", code(page))

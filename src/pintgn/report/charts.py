@@ -1,4 +1,4 @@
-"""Charts of a report: figures with whiskers, learning curves, scores, calibration, test time, slices."""
+"""Charts of a report: figures with whiskers, learning curves, scores, calibration, test time, slices, data."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import numpy as np
 
 from pintgn.drawing.curves import Curve, curves
 from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
+from pintgn.events.log import EventLog
 from pintgn.formatting import count, short, signed
+from pintgn.learn.figures_text import AS_NUMBERS, HEADS
 from pintgn.learn.metrics import LEAST, Scores
+from pintgn.learn.protocol import Parts
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
-from pintgn.report.labels import percent, percent_tick, time_label, time_ticks
+from pintgn.report.labels import duration, percent, percent_tick, time_label, time_ticks
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import BootstrapBlocks
 from pintgn.report.study import Row, Study
 
 Words = Callable[[float], str]
-COLORS = 6
-METRICS = {"ap": "AP", "auc": "AUC", "mrr": "MRR", "chunked_ap": "AP, 200-row chunks"}
+BINS, COLORS = 60, 6
 GROUP_WORDS = {"all": "all events", "seen": "seen nodes", "new": "new nodes"}
 
 
 def heads(columns: Sequence[tuple[str, str]]) -> list[str]:
     """Column heads of a table of (group, metric)."""
-    names = METRICS | {"chunked_ap": "AP"}
+    names = HEADS | {"chunked_ap": "AP"}
     below = {group: words.removesuffix(" events") for group, words in GROUP_WORDS.items()}
     shown = [
         (names.get(metric, metric.capitalize()), "200-row chunks" if metric == "chunked_ap" else below[group])
@@ -52,7 +54,7 @@ def _point(figure: Figure, words: str) -> Point | None:
 def by_negatives(figures: Figures, metric: str = "ap") -> str:
     """A figure of every row against every kind of negatives."""
     columns = {kind: (kind, "all") for kind in figures.study.drawn}
-    return _compared(figures, columns, metric, f"{METRICS[metric]} (%), all events", "by kind of negatives")
+    return _compared(figures, columns, metric, f"{HEADS[metric]} (%), all events", "by kind of negatives")
 
 
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
@@ -62,7 +64,7 @@ def by_novelty(figures: Figures, kind: str, metric: str) -> str:
     groups = [group for group in GROUPS if any(table[group][metric].value is not None for table in tables)]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
     columns = {GROUP_WORDS[group]: (kind, group) for group in groups}
-    return _compared(figures, columns, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
+    return _compared(figures, columns, metric, f"{HEADS[metric]} (%) {among}", f"by novelty, {among}")
 
 
 def _compared(figures: Figures, columns: dict[str, tuple[str, str]], metric: str, label: str, about: str) -> str:
@@ -73,14 +75,14 @@ def _compared(figures: Figures, columns: dict[str, tuple[str, str]], metric: str
         table = figures.table[row.name]
         points = [_point(table[kind][group][metric], f"{row.name}, {word}") for word, (kind, group) in columns.items()]
         rows.append((colors[row.name], points))
-    return dot_plot(list(columns), rows, x_label=label, words=percent_tick, name=f"{METRICS[metric]} {about}").svg()
+    return dot_plot(list(columns), rows, x_label=label, words=percent_tick, name=f"{HEADS[metric]} {about}").svg()
 
 
 def differences(figures: Figures, first: str, second: str) -> str:
     """Paired differences of two rows with their 95 % intervals."""
     shown = [d for d in figures.differences if (d.first, d.second) == (first, second) and d.metric != "auc"]
     words = [
-        ("MRR" if d.kind == RANKING else f"{d.kind} {METRICS[d.metric]}") + ("" if d.group == "all" else f", {d.group}")
+        ("MRR" if d.kind == RANKING else f"{d.kind} {HEADS[d.metric]}") + ("" if d.group == "all" else f", {d.group}")
         for d in shown
     ]
     points = [
@@ -107,14 +109,17 @@ def differences(figures: Figures, first: str, second: str) -> str:
 
 def loss(study: Study) -> str | None:
     """Training loss by epoch, a line for each run."""
-    return _curves(study, lambda entry: entry["loss"], "training loss (cross-entropy)", short, "{:.4f}".format, False)
+    return _curves(study, lambda entry: entry["loss"], "training loss", short, "{:.4f}".format, False)
 
 
-def validation(study: Study, group: str = "all", metric: str = "ap") -> str | None:
-    """Validation AP by epoch; a ring marks the epoch that was chosen."""
-    where = "" if group == "all" else f", {GROUP_WORDS[group]}"
-    label = f"validation {METRICS[metric]} (%){where}"
-    return _curves(study, lambda entry: entry["val"][group][metric], label, percent_tick, percent, True)
+def validation(study: Study, group: str = "all") -> str | None:
+    """The figure that a task is known by on validation, by epoch; a ring marks the epoch that was chosen."""
+    first = next(run.history[0]["val"]["all"] for _, run in study.runs if run.history)
+    metric = next(name for name in first if name != "events")
+    share, where = metric not in AS_NUMBERS, "" if group == "all" else f", {GROUP_WORDS[group]}"
+    label = f"validation {HEADS.get(metric, metric)}{' (%)' * share}{where}"
+    ticks: tuple[Words, Words] = (percent_tick, percent) if share else (short, "{:.4f}".format)
+    return _curves(study, lambda entry: entry["val"][group].get(metric), label, *ticks, True)
 
 
 def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, words: Words, ring: bool) -> str | None:
@@ -263,4 +268,62 @@ def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Bootstra
             spread = "" if error is None else f" ± {percent(error, 1)}"
             tip = f"{row.name}, {slices[k].label}: {percent(value, 1)}{spread}"
             plot.dot(k + shift, value, color, tip, radius=3)
+    return plot.svg()
+
+
+# -- data -----------------------------------------------------------------------------------------------------------
+
+
+def events_over_time(parts: Parts) -> str:
+    """A histogram of times over training, validation and test part."""
+    log, unit = parts.log, parts.log.schema.time
+    low, high = log.t[0], log.t[-1]
+    bins = min(BINS, max(len(log.group_starts), 1))
+    edges = np.linspace(float(low), float(high), bins + 1)
+    heights, _ = np.histogram(log.t.astype(np.float64), edges)
+    step = duration((float(high) - float(low)) / bins, unit)
+    x = Axis(float(low), float(high), time_label(unit, low, high), time_ticks(low, high, unit))
+    plot = Plot(x, Axis(0, heights.max() * 1.12, f"events per {step}"), name="Events over time")
+    borders = [float(low), *(float(part.t[0]) for part in (parts.val, parts.test)), float(high)]
+    for k, words in enumerate((("training",), ("validation", "val"), ("test",))):
+        plot.span(borders[k], borders[k + 1], f"part{k}", words)
+    for k, height in enumerate(heights):
+        at = unit.show(log.t.dtype.type(edges[k]))
+        plot.bar(edges[k], edges[k + 1], 0, height, "ink", f"{count(height)} events from {at}", gap=0.4)
+    return plot.svg()
+
+
+def novelty(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
+    """True for events whose pair, and whose two nodes, occur in an earlier row."""
+    pair = log.src * np.int64(max(log.nodes, 1)) + log.dst
+    ends = seen_before(np.stack([log.src, log.dst], 1).ravel())
+    return seen_before(pair), ends[::2] & ends[1::2]
+
+
+def seen_before(values: np.ndarray) -> np.ndarray:
+    """True for values that occur earlier in the array."""
+    seen = np.ones(len(values), bool)
+    seen[np.unique(values, return_index=True)[1]] = False
+    return seen
+
+
+def links_over_time(log: EventLog) -> str:
+    """Shares of repeated links, new links between known nodes and links of a new node, over the log."""
+    seen_pair, seen_nodes = novelty(log)
+    edges = np.unique(np.linspace(0, len(log), min(40, len(log)) + 1).astype(int))
+    y = Axis(0, 1, "share of events (%)", words=percent_tick)
+    plot = Plot(Axis(0, len(log), "events, in order of time"), y, name="New and repeated links")
+    for first, last in pairwise(edges.tolist()):
+        again = float(seen_pair[first:last].mean())
+        fresh = float((~seen_nodes[first:last]).mean())
+        rest = 1 - again - fresh
+        floor = 0.0
+        for share, series, word in (
+            (again, "k0", "repeated links"),
+            (rest, "k1", "new links between known nodes"),
+            (fresh, "k2", "links of a new node"),
+        ):
+            tip = f"events {first:,} to {last - 1:,}: {percent(share, 1)} % {word}"
+            plot.bar(first, last, floor, floor + share, series, tip, gap=0.3)
+            floor += share
     return plot.svg()

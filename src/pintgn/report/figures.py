@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise, permutations
+from itertools import pairwise
 from statistics import stdev
 from typing import Any
 
 import numpy as np
 
 from pintgn.learn.metrics import LEAST, Scores, choice_error, of_enough, rank_metrics
-from pintgn.report.row_names import given_settings
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
 
@@ -137,19 +136,6 @@ class Figures:
     def find(self, first: str, second: str, kind: str, metric: str, group: str = "all") -> Difference | None:
         wanted = (first, second, kind, group, metric)
         return next((d for d in self.differences if (d.first, d.second, d.kind, d.group, d.metric) == wanted), None)
-
-    # -- positions ---------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def ablations(self) -> list[tuple[Row, Row]]:
-        """Pairs of rows whose settings differ only in that the second has no positions."""
-        found = []
-        for row, other in permutations(self.study.models, 2):
-            mine, theirs = given_settings(row.runs[0]), given_settings(other.runs[0])
-            differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
-            if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
-                found.append((row, other))
-        return found
 
     def next_error(self, row: Row) -> float | None:
         """Expected calibration error of the first choice for the next destination, of a row's first run."""

@@ -6,8 +6,9 @@ from functools import partial
 
 from pintgn.formatting import plural, signed
 from pintgn.learn.figures_text import refit_words
-from pintgn.report.figures import Difference, Figures
+from pintgn.report.figures import RANKING, Difference, Figures
 from pintgn.report.labels import percent
+from pintgn.report.markup import text
 from pintgn.report.study import Row
 
 NEGATIVES = {
@@ -47,30 +48,48 @@ def headline(figures: Figures) -> str:
 def summary(figures: Figures) -> list[str]:
     """The paired difference to the best training-free row, and which model is in use if it was trained again."""
     study, row, other = figures.study, best_row(figures), baseline(figures)
-    events = plural(len(study.events), "event")
+    line = f"Measured on {plural(len(study.events), 'event')}"
     if len(study.events) < study.of_events:
-        events = f"{len(study.events):,} of {study.of_events:,} events, evenly taken,"
-    line = f"Measured on {events} after its training part"
+        line = f"Measured on {len(study.events):,} of {study.of_events:,} events, evenly taken,"
+    line += " after its training part"
     difference = None if other is None else figures.find(row.name, other.name, study.main, "auc")
     if other is not None and difference is not None:
-        verb = "learning adds" if any(run.history for run in row.runs) else "it is better by"
-        line += f"; without training, {other.name} gets {percent(_leading(figures, 'auc', other), 1)} %: "
-        line += compared(difference, verb)
+        theirs = percent(_leading(figures, "auc", other), 1)
+        line += f"; without training, {other.name} gets {theirs} %, a difference of {compared(difference)}"
     return [f"{line}.", *(refit_words(run) for run in row.runs[:1] if run.refit)]
 
 
-def compared(d: Difference, better: str) -> str:
-    """A difference with its interval, and no difference if the interval contains zero.
+def compared(d: Difference) -> str:
+    """A difference with its interval, and whether that contains zero.
 
-    >>> compared(Difference("a", "b", "random", "all", "ap", 0.02, 0.01, 0.03, 500), "learning adds")
-    'learning adds 2.0 points (95 % interval 1.0 to 3.0)'
+    >>> compared(Difference("a", "b", "random", "all", "ap", 0.02, -0.01, 0.03, 500))
+    '+2.0 points (95 % interval −1.0 to +3.0): the model is no better'
     """
+    shown = f"{signed(d.value, 1)} points"
     if d.low is None or d.high is None:
-        return f"a difference of {signed(d.value, 1)} points, on too few events for an interval"
-    if not d.is_clear:
-        return (
-            f"the model is no better ({signed(d.value, 1)} points, 95 % interval {signed(d.low, 1)} to "
-            f"{signed(d.high, 1)})"
-        )
-    verb, low, high = (better, d.low, d.high) if d.value > 0 else ("the model does worse by", -d.high, -d.low)
-    return f"{verb} {percent(abs(d.value), 1)} points (95 % interval {percent(low, 1)} to {percent(high, 1)})"
+        return f"{shown}, on too few events for an interval"
+    verdict = "" if d.low > 0 else ": the model is worse" if d.high < 0 else ": the model is no better"
+    return f"{shown} (95 % interval {signed(d.low, 1)} to {signed(d.high, 1)}){verdict}"
+
+
+def tiles(figures: Figures) -> str:
+    """Four figures of the best row, with those of the best training-free row."""
+    row, other, study = best_row(figures), baseline(figures), figures.study
+    has_new = figures.table[row.name][study.main]["new"]["ap"].value is not None
+    second = ("AP, new nodes", "new", "ap") if has_new else (f"AUC, {negatives_of(study.main)}", "all", "auc")
+    made = ""
+    for title, kind, group, metric in (
+        (f"AP, {negatives_of(study.main)}", study.main, "all", "ap"),
+        (second[0], study.main, *second[1:]),
+        ("AP, historical negatives", "historical", "all", "ap"),
+        (f"MRR among {study.candidates}", RANKING, "all", "mrr"),
+    ):
+        if kind in study.drawn and study.drawn[kind].fallback_fraction == 1:
+            continue  # no such pair: these are random ones
+        figure = figures.table[row.name][kind][group][metric]
+        spread = "" if figure.spread is None else f" <small>± {percent(figure.spread, 1)}</small>"
+        theirs = None if other is None else figures.table[other.name][kind][group][metric]
+        below = "" if theirs is None or other is None else f"<span>{text(other.name)} {percent(theirs.value, 1)}</span>"
+        shown = f"<b>{percent(figure.value, 1)}{spread}</b>{below}"
+        made += f'<div class="tile"><span class="what">{text(title)}</span>{shown}</div>'
+    return f'<div class="tiles">{made}</div>'

@@ -23,19 +23,13 @@ def unbroken(html: str) -> str:
 def card(title: str, body: str | None, note: str = "", legend: str = "", why: str = "") -> str:
     """A titled box with a chart and a note; without a chart, the reason why."""
     if body is None:
-        return empty(title, why)
+        return f'<div class="card"><h3>{text(title)}</h3><div class="empty"><p>{text(why)}</p></div></div>'
     return f'<figure class="card"><h3>{text(title)}</h3>{paragraph(note)}{legend}{body}</figure>'
 
 
 def paragraph(html: str, kind: str = "") -> str:
     """A paragraph; empty if there is no text."""
     return html and f"<p{kind and f' class={kind}'}>{html}</p>"
-
-
-def empty(title: str, why: str, what_next: str = "") -> str:
-    """A box for a missing chart: the reason, and what would help."""
-    inner = f"<p>{text(why)}</p>{paragraph(what_next)}"
-    return f'<div class="card"><h3>{text(title)}</h3><div class="empty">{inner}</div></div>'
 
 
 def grid(*cards: str) -> str:
@@ -60,10 +54,10 @@ def table(heads: Sequence[str], body: str) -> str:
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead>{inner}</table></div>'
 
 
-def cells(values: Sequence[str]) -> str:
+def cells(values: Sequence[str], kind: str = "") -> str:
     """A row; the first cell is its head."""
     first, *rest = values
-    return f"<tr><th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+    return f"<tr{kind and f' class={kind}'}><th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
@@ -75,8 +69,22 @@ def code(*lines: str) -> str:
     return f"<pre>{text(chr(10).join(lines))}</pre>"
 
 
-def section(name: str, title: str, lead: str, *body: str) -> str:
-    return f'<section id="{name}"><h2>{text(title)}</h2>{paragraph(unbroken(lead), "lead")}{"".join(body)}</section>'
+def section(title: str, body: str) -> str:
+    return f'<section id="{anchor(title)}"><h2>{text(title)}</h2>{body}</section>'
+
+
+def anchor(title: str) -> str:
+    """The id of a section.
+
+    >>> anchor("Over time")
+    'over-time'
+    """
+    return title.lower().replace(" ", "-")
+
+
+def lead(html: str) -> str:
+    """The first words of a section."""
+    return paragraph(unbroken(html), "lead")
 
 
 def page(title: str, style: str, body: str) -> str:

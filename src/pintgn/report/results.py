@@ -1,16 +1,17 @@
-"""Report sections on quality: results, differences, learning, scores, test time, positions, failures."""
+"""Report on runs that score links: results, differences, scores, test time, failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pintgn.formatting import plural, signed
+from pintgn.learn.metrics import CHUNK
 from pintgn.report import charts, slices
 from pintgn.report.figures import GROUPS, RANKING, Difference, Figure, Figures
-from pintgn.report.headline import best_row, negatives_of
+from pintgn.report.headline import best_row, headline, negatives_of, summary, tiles
 from pintgn.report.labels import percent
-from pintgn.report.markup import card, cells, empty, grid, legend, section, table, text, wide
-from pintgn.report.study import Row, Study
+from pintgn.report.markup import card, cells, grid, lead, legend, table, text, wide
+from pintgn.report.study import MOST, Content, Row, Study
 
 KINDS = {
     "random": "random: a destination drawn from all destinations of the log",
@@ -25,6 +26,24 @@ SPREAD = (
     "In percent; the best of each column is bold. ± is the standard deviation over the seeds of a row, or, for one "
     "run, the standard error of a bootstrap over blocks of test events, without the randomness of training."
 )
+
+
+def content(figures: Figures) -> Content:
+    """What the report says about links; a model that only embeds nodes has no figures."""
+    study = figures.study
+    if not study.models:
+        names = ", ".join(row.name for row in study.trained)
+        said = ["It does not score links. Its embeddings: pintgn embed RUN -o vectors.parquet."]
+        return Content(study, f"{names} embeds nodes", said, figures.to_dict())
+    sections = {
+        "Results": results(figures),
+        "Differences": differences(figures),
+        "Scores": scores(figures),
+        "Over time": over_time(figures),
+        "Where it fails": failures(figures),
+    }
+    told = headline(figures), summary(figures)
+    return Content(study, *told, figures.to_dict(), sections, tiles(figures), notes(study))
 
 
 def row_legend(figures: Figures, rows: Sequence[Row] | None = None) -> str:
@@ -52,14 +71,12 @@ def results(figures: Figures) -> str:
         title = f"<span>{text(KINDS.get(kind, kind))}<small>{note}</small></span>"
         body += f'<tbody><tr class="block"><th colspan="{len(PRECISION) + 1}">{title}</th></tr>'
         body += _rows(figures, kind, PRECISION) + "</tbody>"
-    return section(
-        "results",
-        "Results",
-        SPREAD if has_spread else "In percent. The test part is too short for a spread.",
-        row_legend(figures),
-        grid(*drawings),
-        wide("True links against negatives", table(charts.heads(PRECISION), body)),
-        wide(f"Ranking among {others}", table(charts.heads(RANKS), _rows(figures, RANKING, RANKS))),
+    return (
+        lead(SPREAD if has_spread else "In percent. The test part is too short for a spread.")
+        + row_legend(figures)
+        + grid(*drawings)
+        + wide("True links against negatives", table(charts.heads(PRECISION), body))
+        + wide(f"Ranking among {others}", table(charts.heads(RANKS), _rows(figures, RANKING, RANKS)))
     )
 
 
@@ -93,7 +110,7 @@ def differences(figures: Figures) -> str:
     if not pairs:
         return ""
     drawings = [card(f"{a} minus {b}", charts.differences(figures, a, b)) for a, b in pairs[:9]]
-    lead = (
+    words = (
         "Paired differences in percentage points, on the same events and the same negatives; if the interval contains "
         "zero, this test part cannot tell which row is better."
     )
@@ -103,7 +120,7 @@ def differences(figures: Figures) -> str:
     for first, second in pairs:
         found = [figures.find(first, second, kind, "mrr" if kind == RANKING else "ap") for kind in kinds]
         body += cells([f"{text(first)} <small>minus</small> {text(second)}", *map(_difference, found)])
-    return section("differences", "Differences", lead, grid(*drawings), wide("", table(heads, body)))
+    return lead(words) + grid(*drawings) + wide("", table(heads, body))
 
 
 def _difference(d: Difference | None) -> str:
@@ -112,27 +129,6 @@ def _difference(d: Difference | None) -> str:
     kind = "" if not d.is_clear else "good" if d.value > 0 else "bad"
     interval = "" if d.low is None else f"<small class=below>{signed(d.low)} to {signed(d.high)}</small>"
     return f'<span class="{kind}">{signed(d.value)}</span>{interval}'
-
-
-# -- learning --------------------------------------------------------------------------------------------------------
-
-
-def learning(figures: Figures) -> str:
-    study = figures.study
-    loss = charts.loss(study)
-    if loss is None:
-        why = "This model is not trained in epochs, so there is no learning curve."
-        return section("learning", "Learning", "", grid(empty("Learning curves", why)))
-    drawings = [card("Training loss", loss)]
-    if (whole := charts.validation(study)) is not None:
-        drawings.append(card("Validation, all events", whole, "A ring marks the best epoch, which is kept."))
-    new = charts.validation(study, "new")
-    note = "Only events with a node that was not seen in training."
-    drawings.append(
-        card("Validation, new nodes", new, note, why="Every node of a validation event was seen in training.")
-    )
-    trained = [row for row in study.trained if any(run.history for run in row.runs)]
-    return section("learning", "Learning", "", row_legend(figures, trained), grid(*drawings))
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
@@ -150,8 +146,7 @@ def scores(figures: Figures) -> str:
         drawings.append(_calibration("against one random destination", drawn, rows, recorded, study))
         drawings.append(_calibration("of what comes next", charts.next_reliability(study), rows, following, study))
         drawings.append(threshold_table(figures))
-    lead = "The less the histograms overlap, the better; each row is drawn by its first run."
-    return section("scores", "Scores and probabilities", lead, grid(*drawings))
+    return lead("The less the histograms overlap, the better; each row is drawn by its first run.") + grid(*drawings)
 
 
 def _calibration(
@@ -187,29 +182,11 @@ def over_time(figures: Figures) -> str:
     drawn = {kind: charts.through_test(study, kind) for kind in study.kinds("historical", "per-event")}
     drawings = [card(f"Against {negatives_of(kind)}", svg) for kind, svg in drawn.items() if svg is not None]
     if not drawings:
-        why = "The test part is too short to be cut into stretches of 25 events."
-        return section("time", "Over the test period", "", grid(empty("AUC over time", why)))
+        return ""
     edges = charts.stretches(len(study.events))
     events = plural(int(edges[1] - edges[0]), "consecutive event")
-    lead = f"Each dot is the AUC over {events}; models observe the events but are not trained again."
-    return section("time", "Over the test period", lead, row_legend(figures), grid(*drawings))
-
-
-# -- positions -------------------------------------------------------------------------------------------------------
-
-
-def positions(figures: Figures) -> str:
-    title = "Effect of positions"
-    drawings = []
-    for row, other in figures.ablations:
-        note = "Two models, trained with and without positions: what positions are worth."
-        drawn = charts.differences(figures, row.name, other.name)
-        drawings.append(card(f"{row.name} minus {other.name}", drawn, note))
-    if not drawings:
-        why = "What positions are worth takes two runs in one report, with and without them."
-        how = "The second run: <code>pintgn train DATA --set model.positions=0</code>."
-        drawings.append(empty("With and without positions", why, how))
-    return section("positions", title, "", grid(*drawings))
+    words = f"Each dot is the AUC over {events}; models observe the events but are not trained again."
+    return lead(words) + row_legend(figures) + grid(*drawings)
 
 
 # -- failures --------------------------------------------------------------------------------------------------------
@@ -220,8 +197,6 @@ def failures(figures: Figures) -> str:
     prior = slices.prior_history(study)
     times = {
         "How long ago the two last met": ("time since the two last met", prior.apart, "never met"),
-        "How long the destination has been known": ("age of the destination", prior.dst_age, "new"),
-        "How long the source has been known": ("age of the source", prior.src_age, "new"),
         "How long the source has been inactive": ("time since the source's last event", prior.src_idle, "new"),
     }
     groups = {
@@ -231,5 +206,22 @@ def failures(figures: Figures) -> str:
     drawings = [
         card(title, charts.by_slice(study, parts, label, figures.blocks)) for title, (label, parts) in groups.items()
     ]
-    lead = "Events grouped by what was known strictly before each of them; hover for numbers."
-    return section("failures", "Where it fails", lead, row_legend(figures), grid(*drawings))
+    words = "Events grouped by what was known strictly before each of them; hover for numbers."
+    return lead(words) + row_legend(figures) + grid(*drawings)
+
+
+def notes(study: Study) -> str:
+    others = plural(study.candidates, "other destination")
+    definitions = {
+        "Test part.": "The last events of the log. Each is scored by what came strictly before it, and then observed. "
+        f"Of more than {MOST:,} events, stretches of {CHUNK} at even distances are scored.",
+        "AP, AUC.": "AUC: how often a true link scores above a negative. AP: precision averaged over all true links.",
+        "MRR, Hits@k.": f"Each true destination is ranked among {others} that its source does not meet at that time. "
+        "MRR is the mean of 1 / rank; Hits@k is the share of ranks ≤ k.",
+        "Seen and new.": "New events have a node that was not seen in training; which are hidden depends on the seed.",
+        "Against one random destination.": "The probability of this link if it and one to a random destination were "
+        "equally likely beforehand. It is no forecast.",
+        "What comes next.": "A softmax over the ranked destinations, its slope fitted on validation.",
+    }
+    body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
+    return f'<div class="notes">{body}</div>'

@@ -33,31 +33,21 @@ class Prior:
 
     src_events: np.ndarray  # (e,) of its source
     dst_events: np.ndarray
-    src_age: np.ndarray  # time since the source was first seen; NaN if new
-    dst_age: np.ndarray
     src_idle: np.ndarray  # time since the source's last event; NaN if new
     apart: np.ndarray  # time since the two last met; NaN if never
-    meetings: np.ndarray
 
 
 def prior_history(study: Study) -> Prior:
     log, events = study.log, study.events
     index = NeighborIndex()
     index.append(log.src, log.dst, log.t)
-    src_events, dst_events = index.count(events.src, events.t), index.count(events.dst, events.t)
-    first = np.full(log.nodes, np.inf)
-    for ends in (log.src, log.dst):
-        first[ends[::-1]] = np.minimum(first[ends[::-1]], log.t[::-1])
     last = index.last(events.src, events.dst, events.t)
     newest = index.recent(events.src, events.t, 1)
     return Prior(
-        src_events,
-        dst_events,
-        np.where(src_events > 0, events.t - first[events.src], np.nan),
-        np.where(dst_events > 0, events.t - first[events.dst], np.nan),
+        index.count(events.src, events.t),
+        index.count(events.dst, events.t),
         np.where(newest.mask[:, 0], newest.dt[:, 0].astype(np.float64), np.nan),
         np.where(last.mask, (events.t - last.t).astype(np.float64), np.nan),
-        index.count_pair(events.src, events.dst, events.t),
     )
 
 

@@ -111,6 +111,19 @@ class Study:
         return [self.main, *(kind for kind in others if kind in self.drawn and kind != self.main)]
 
 
+@dataclass
+class Content:
+    """What a report says about one kind of question; the sections by title."""
+
+    study: Study
+    headline: str
+    summary: list[str]
+    figures: dict[str, Any]
+    sections: dict[str, str] = field(default_factory=dict)
+    tiles: str = ""
+    notes: str = ""
+
+
 def open_runs(runs: Any) -> list[Run]:
     """Runs from runs, run folders and folders of `seed-*` runs, without repeats."""
     given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
@@ -175,6 +188,16 @@ def study(
     found = [Row(name, members) for name, members in rows.items()]
     measured = candidates.events.where(only)
     return Study(parts, measured, drawn, candidates.count, found, seed, of_events=len(only))
+
+
+def unscored(runs: Sequence[Run], names: Sequence[str] | None = None) -> Study:
+    """The rows of runs that are measured already: those that predict something else than links."""
+    _check_comparable(runs)
+    parts = runs[0].parts
+    rows: dict[str, Row] = {}
+    for name, run in zip(row_names(runs, names), runs, strict=True):
+        rows.setdefault(name, Row(name, [])).members.append(RunScores({}, np.zeros(0), np.zeros(0, bool), run))
+    return Study(parts, parts.test, {}, 0, list(rows.values()))
 
 
 def _check_comparable(runs: Sequence[Run]) -> None:

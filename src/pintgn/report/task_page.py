@@ -1,21 +1,30 @@
-"""Report on runs that predict a column or whether something happens in time: figures, learning, settings."""
+"""Report on runs that predict a column or whether something happens in time: figures beside training-free rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from pintgn.errors import BadInput
 from pintgn.formatting import listed
 from pintgn.learn.figures_text import GROUPS, HEADS, count, figure, first_figure
-from pintgn.learn.notebook import run_plots
 from pintgn.learn.run import Run
-from pintgn.report.about import setting_text
-from pintgn.report.markup import card, cells, facts, grid, legend, section, table, text, wide
+from pintgn.report.markup import cells, table, text, wide
+from pintgn.report.study import Content, unscored
 
 
-def headline(run: Run) -> str:
-    """The first metric of the task."""
-    name, value = first_figure(run.test)
-    return f"{run.settings.name} predicts {run.task.title()} with {name} {value} on the test part"
+def content(runs: list[Run], names: Any = None) -> Content:
+    """What the report says about answers that are compared with the truth."""
+    if len({run.task.title() for run in runs}) > 1 or any(
+        run.task.tells_from_negatives or not run.test for run in runs
+    ):
+        raise BadInput("a report compares runs that have ended and are asked the same; write one page for each.")
+    study = unscored(runs, names)
+    first = max(runs, key=lambda run: run.task.value(run.test["all"], run.settings.train))
+    metric, value = first_figure(first.test)
+    headline = f"{first.settings.name} predicts {first.task.title()} with {metric} {value} on the test part"
+    rows = {f"{row.name}, seed {run.seed}" if len(runs) > 1 else row.name: run.test for row, run in study.runs}
+    figures = {"runs": [run.result() for run in runs]}
+    return Content(study, headline, [verdict(first)], figures, {"Results": results(rows | first.heuristics)})
 
 
 def verdict(run: Run) -> str:
@@ -29,40 +38,15 @@ def verdict(run: Run) -> str:
     return f"{run.settings.name} is better than every training-free row." if run.heuristics else ""
 
 
-def figures(runs: list[Run]) -> dict[str, Any]:
-    """Every figure on the page."""
-    return {"runs": [run.result() for run in runs]}
-
-
-def body(runs: list[Run]) -> str:
-    """A section for each run; one run alone is compared in the header."""
-    if len(runs) == 1:
-        return section("run-0", "Results", "", *_parts(runs[0]))
-    return "".join(
-        section(f"run-{k}", f"{run.settings.name}, seed {run.seed}", text(verdict(run)), *_parts(run))
-        for k, run in enumerate(runs)
-    )
-
-
-def _parts(run: Run) -> list[str]:
-    names = [name for name in run.test["all"] if name != "events"]
-    rows = {run.settings.name: run.test} | run.heuristics
-    heads = ["", "events", *(HEADS.get(name, name) for name in names)]
-    found = []
-    for group in run.test:
+def results(rows: dict[str, Any]) -> str:
+    """A table of figures for each group of events."""
+    first, tables = next(iter(rows.values())), ""
+    for group in first:
+        names = [name for name in first[group] if name != "events"]
         lines = "".join(
-            cells([text(row), count(groups[group]["events"]), *(figure(n, groups[group][n]) for n in names)])
-            for row, groups in rows.items()
+            cells([text(row), count(found["events"]), *(figure(name, found.get(name)) for name in names)])
+            for row, found in ((row, groups[group]) for row, groups in rows.items())
         )
-        found.append(wide(f"Test part, {GROUPS[group]}", table(heads, lines)))
-    if run.history:
-        key = legend([("s0", GROUPS["all"]), ("s1", GROUPS["new"])])
-        plots = run_plots(run).items()
-        found.append(grid(*(card(name, plot.svg(), legend=key * (name == "Validation")) for name, plot in plots)))
-    tables = run.settings.to_dict()
-    cards = [
-        card(f"Settings: {name}", facts([(key, text(setting_text(v))) for key, v in values.items()]))
-        for name, values in tables.items()
-        if values
-    ]
-    return [*found, grid(*cards)]
+        heads = ["", "events", *(HEADS.get(name, name) for name in names)]
+        tables += wide(f"Test part, {GROUPS[group]}", table(heads, lines))
+    return tables
