@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pintgn import PINT, Live, fit, read_events
+from pintgn.errors import BadInput
 
 FAR = 1e12
 
@@ -65,6 +66,40 @@ def test_a_column_far_from_zero_is_learned_as_the_same_near_it(model):
     weights, others = near.model.state_dict(), far.model.state_dict()
     assert all(weights[name].equal(others[name]) for name in weights)
     assert far.test["all"]["rmse"] == pytest.approx(near.test["all"]["rmse"], abs=1e-3)
+
+
+NANOSECONDS = 1_700_000_000 * 10**9
+"""A unix time in nanoseconds, which 64 bits of a float tell apart by 256."""
+
+
+@pytest.mark.parametrize("read", [{"features": ["y"]}, {"label": "y"}])
+@pytest.mark.parametrize(
+    ("unit", "begin"), [(10**9, NANOSECONDS), (100, 0), (1, 10**15)], ids=["times", "cents", "ids"]
+)
+def test_times_in_nanoseconds_and_cents_are_targets(unit, begin, read):
+    """Whole numbers of 64 bits: figures are those of the plain column, in other units."""
+    src, dst = np.random.default_rng(1).integers(0, 12, (2, 600))
+    y = src * 50 + np.random.default_rng(2).integers(0, 1_000, 600)
+    plain, moved = (
+        fit(
+            PINT(dim=8), read_events({"src": src, "dst": dst, "t": np.arange(600), "y": column}, **read),
+            predict="y", epochs=1, progress=False,
+        )
+        for column in (y, begin + y * unit)
+    )  # fmt: skip
+    rows = [(plain.test, moved.test), *((plain.heuristics[name], moved.heuristics[name]) for name in plain.heuristics)]
+    for one, other in rows:
+        assert other["all"]["rmse"] == pytest.approx(one["all"]["rmse"] * unit, rel=1e-4)
+        assert other["all"]["r2"] == pytest.approx(one["all"]["r2"], abs=1e-4)
+
+
+def test_numbers_that_64_bits_do_not_tell_apart_are_refused_in_one_line():
+    y = NANOSECONDS + np.random.default_rng(2).integers(0, 1_000, 600)  # a microsecond of nanoseconds
+    src, dst = np.random.default_rng(1).integers(0, 12, (2, 600))
+    log = read_events({"src": src, "dst": dst, "t": np.arange(600), "y": y}, features=["y"])
+    with pytest.raises(BadInput, match=r"'y' .* 1\.7e\+18.* 256; .*deviation") as refused:
+        fit(PINT(dim=8), log, predict="y", epochs=1, progress=False)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_decimals_are_targets():

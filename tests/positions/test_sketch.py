@@ -47,12 +47,18 @@ def test_rows_are_the_projection_of_the_exact_rows(width, data, log):
 @given(log=logs())
 @settings(max_examples=40, deadline=None)
 def test_a_read_of_the_sketch_sees_only_what_is_strictly_earlier(log):
-    positions, past = RelativePositions(4, "sketch", width=32), RelativePositions(4, "sketch", width=32)
+    """At each time of the log: between batches, and in one batch with all events."""
+    positions, past, whole = (RelativePositions(4, "sketch", width=32) for _ in range(3))
+    everyone, times, strictly = np.arange(5), np.unique(log[2]), []
     for group in groups(log):
         positions.observe(*group)
-        assert np.allclose(everything(positions, 5, positions.clock), everything(past, 5, None), atol=1e-5)
+        strictly.append(everything(past, 5, None))
+        assert np.allclose(everything(positions, 5, positions.clock), strictly[-1], atol=1e-5)
         past.observe(*group)
         assert np.allclose(everything(positions, 5, None), everything(past, 5, past.clock + 1), atol=1e-5)
+    asked = np.tile(everyone, (len(times), 1))
+    found = whole.replay(*log, asked, asked, times, "raw")
+    assert np.allclose(found, np.reshape(strictly, found.shape), atol=1e-5)
 
 
 def test_the_error_law_holds():

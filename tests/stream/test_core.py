@@ -332,10 +332,10 @@ def test_a_history_refreshed_by_block_sees_whole_blocks_only(batch):
     ids=lambda how: " ".join(map(str, how.values())),
 )
 def test_blocks_and_estimated_positions_know_nothing_of_the_future(how, batch):
-    """Scores before T are the same, bit for bit, when everything at and after T is others: ends, features, and times
+    """Scores up to T are the same, bit for bit, when everything at and after T is others: ends, features, and times
     two blocks later (before that, as many queries are computed together: a sum's last bit depends on it)."""
     log, size = random_log(3), 10
-    first = int(np.searchsorted(log.t, log.t[150], "left"))
+    first, stop = (int(np.searchsorted(log.t, log.t[150], side)) for side in ("left", "right"))
     rng, later = np.random.default_rng(1), len(log) - first
     src, dst, t, features = (np.array(column) for column in (log.src, log.dst, log.t, log.features))
     src[first:], dst[first:] = rng.permutation(src[first:]), rng.permutation(dst[first:])
@@ -348,12 +348,16 @@ def test_blocks_and_estimated_positions_know_nothing_of_the_future(how, batch):
     found = []
     for one in (log, other):
         stream = Stream(model, log.schema, node_features=log.node_features, memory_block=size, **how)
+        asked = Query(*(np.r_[getattr(log, name)[:stop], getattr(one, name)[stop:]] for name in ("src", "dst", "t")))
         with torch.no_grad():
-            parts = [stream.replay(part, [part.query])[0] for part in one.batches(batch)]
+            parts = [
+                stream.replay(part, [asked[part.first : part.first + len(part)]])[0] for part in one.batches(batch)
+            ]
         found.append(torch.cat(parts))
-    before, at_t = ([one[part] for one in found] for part in (slice(0, first), slice(first, None)))
-    assert torch.equal(*before)
-    assert not torch.equal(*at_t), "else nothing was scrambled"
+    up_to_t, later = ([one[part] for one in found] for part in (slice(0, stop), slice(stop, None)))
+    assert stop > first + 1, "several events at T"
+    assert torch.equal(*up_to_t)
+    assert not torch.equal(*later), "else nothing was scrambled"
 
 
 def test_how_a_history_is_refreshed_is_kept_on_disk(tmp_path):

@@ -29,6 +29,8 @@ from pintgn.models.target_rows import ROWS, TargetRow
 
 MOST_CLASSES = 256
 """Classes of a column; with more, an answer would be longer than what is known about the event."""
+FINEST = 1e-3
+"""Share of a column's deviation by which 64 bits have to tell its values apart."""
 OF = ("event", "src", "dst")
 
 
@@ -274,6 +276,12 @@ class Values(Column):
         self.middle = float(np.partition(target, len(target) // 2)[len(target) // 2])
         near = target - self.middle
         self.mean, self.deviation = float(near.mean()), float(near.std())
+        step = float(np.spacing(np.abs(target).max()))
+        if step > FINEST * self.deviation:
+            raise BadInput(
+                f"{self.settings.predict!r} holds numbers such as {target[0]:.3g}, which 64 bits tell apart by "
+                f"{step:.3g}; their deviation is {self.deviation:.3g}. Predict how far they are from one of them."
+            )
 
     def _scaled(self, target: np.ndarray) -> np.ndarray:
         """In units of the training part's deviation, from its mean."""
