@@ -74,7 +74,10 @@ def work(batch: int) -> None:
                 yes, no = stream.model.answer(yes, "anyone"), stream.model.answer(no, "anyone")
                 loss = torch.nn.functional.softplus(-yes).mean() + torch.nn.functional.softplus(no).mean()
                 optimizer.zero_grad()
-                joint_step(group, parameters, loss, len(yes), False)
+                if group.size > 1:
+                    joint_step(group, parameters, loss, len(yes), False)
+                else:
+                    loss.backward()
                 optimizer.step()
             spent = (time.process_time() - started) / steps
             return {"step_us": 1e6 * spent, "gradient_bytes": 4 * sum(p.numel() for p in parameters)}
@@ -83,7 +86,7 @@ def work(batch: int) -> None:
             model = chosen.make_model()
             model.prepare(log[: 7 * len(log) // 10])
             stream = Stream(model, log.schema, positions_backend="sketch")
-            stream.looks_ahead = False
+            stream.prefetch_in_thread = False
             return stream
 
         learn(made(), 2, 0)  # compiles

@@ -36,8 +36,8 @@ from pintgn.learn.defaults import resolved
 from pintgn.learn.fit import peak_memory
 from pintgn.learn.measure import observe_log
 from pintgn.learn.memory_budget import predict, resident
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.settings import Settings
+from pintgn.learn.train import reproducible
 
 TURNS = 4
 """Of one thread and of two."""
@@ -141,7 +141,7 @@ def train_newest(path: Path, count: int) -> None:
 
     def learn(part: EventLog, threads: int) -> tuple[float, float]:
         """Microseconds an event by the clock, and of the processor."""
-        stream.looks_ahead = threads == 2
+        stream.prefetch_in_thread = threads == 2
         wall, used = time.perf_counter(), time.process_time()
         for some, scores in stream.prefetch(part.batches(batch), made._ask, made.compute):
             made._step(scores, made.truths.pop(some.first))

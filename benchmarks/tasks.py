@@ -16,7 +16,6 @@ from typing import Any
 from examples.column_worlds import Ring
 from pintgn import EventLog, fit
 from pintgn.learn.measure import score_part
-from pintgn.learn.protocol import scored_events
 from pintgn.learn.run import Run
 
 ROUNDS, TRAININGS = 5, 2
@@ -48,7 +47,7 @@ def main(events: int = 20_000) -> None:
         for name, run in runs.items():
             stream, part = run.new_stream(), run.parts.test
             stream.observe(run.parts.before(part))
-            asked, queries = None, [scored_events(part).query]
+            asked, queries = None, [part.scored_events.query]
             if name != "link":
                 asked, query, _ = run.task.questions(part, run.parts)  # type: ignore[attr-defined]
                 queries = [query]

@@ -21,10 +21,9 @@ import torch
 
 from pintgn import EventLog, read_events
 from pintgn.learn.defaults import resolved
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.train import Trainer
+from pintgn.learn.train import Trainer, reproducible
 
 DATA = ("../shared/data/uci.parquet", "../shared/data/wikipedia.parquet")
 
@@ -51,7 +50,7 @@ def measure(log: EventLog, steps: int, blocks: int) -> tuple[np.ndarray, np.ndar
     with reproducible(2):
         for block in range(-1, blocks):  # the first compiles
             for threads in (0, 1) if block % 2 else (1, 0):
-                stream.looks_ahead = threads == 1
+                stream.prefetch_in_thread = threads == 1
                 clock, processor, own = time.perf_counter(), time.process_time(), time.thread_time()
                 for batch, scores in stream.prefetch(islice(batches, steps), made.questions, made.compute):
                     made.step(scores, made.labels.pop(batch.first))

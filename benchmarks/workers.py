@@ -74,10 +74,9 @@ def work(folder: Path, scale: float) -> None:
     """One worker of a group that trains and measures."""
     import pintgn
     from pintgn.learn.defaults import resolved
-    from pintgn.learn.reproducible import reproducible
     from pintgn.learn.run import Run
     from pintgn.learn.settings import Settings
-    from pintgn.learn.train import Trainer
+    from pintgn.learn.train import Trainer, reproducible
     from pintgn.workers.group import together
 
     log = pintgn.simulate("shop", events=int(TRAINED * scale), seed=0)

@@ -21,11 +21,10 @@ from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import Compared, compare, rank_part
 from pintgn.learn.negatives import Candidates, Negatives, draw
-from pintgn.learn.protocol import scored_events
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, Streaming
 from pintgn.learn.settings_files import published_rows, read_settings
+from pintgn.learn.train import reproducible
 from pintgn.stream import Stream
 
 FEW_SEEDS = 3
@@ -111,7 +110,7 @@ def every_way(run: Run) -> Row:
     ready = run.new_stream()
     ready.observe(parts.before(test))
     drawn = {str(kind): draw(kind, parts.until(test), test, run.seed, parts.before(test)) for kind in KINDS}
-    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test)))
+    found["stream"] = compare(ready, test, drawn, parts.is_new(test.scored_events))
 
     def figures(name: str) -> dict[str, Any]:
         return {view: {kind: rounded(one) for kind, one in getattr(all_, name).items()} for view, all_ in found.items()}
@@ -134,7 +133,7 @@ def ranked(run: Run) -> Row:
         if fresh or refresh.items() <= own.items():
             ready = _stream(run, name)
             ready.observe(parts.before(test))
-            found[name] = rounded(rank_part(ready, test, among, parts.is_new(scored_events(test))))
+            found[name] = rounded(rank_part(ready, test, among, parts.is_new(test.scored_events)))
     return {"ranking": found, "candidates": among.count}
 
 

@@ -23,8 +23,8 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.measure import BATCH
 from pintgn.learn.metrics import area_under_curve
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
+from pintgn.learn.train import reproducible
 from pintgn.models.base import Model, eval_mode
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.pair_features import pair_features

@@ -26,10 +26,10 @@ from pintgn.learn import paper as protocol
 from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.settings_files import read_settings
+from pintgn.learn.train import reproducible
 from pintgn.workers.jobs import Jobs
 
 Told = Callable[[dict[str, Any]], None]

@@ -19,10 +19,9 @@ from typing import Any
 from paper.results import Row
 from pintgn.events.log import EventLog
 from pintgn.learn.defaults import resolved
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, model_parameters
-from pintgn.learn.train import Hook, Trainer
+from pintgn.learn.train import Hook, Trainer, reproducible
 from pintgn.positions import RelativePositions
 
 PLACES = (0.1, 0.5, 0.9)

@@ -48,7 +48,7 @@ def run(code: str, python: str = sys.executable, **environment: str) -> str:
 def remove_gate(package: Path) -> None:
     """Take the gate of time out of a function that others call; the files of those stay as they are."""
     path, gate = (
-        package / "neighbors" / "kernels_neighbors.py",
+        package / "neighbors" / "kernels_lookups.py",
         "first = newest_before(times, numbers, first, stop, t, before)",
     )
     text = path.read_text()
@@ -378,7 +378,7 @@ def test_positions_are_compiled_by_another_process_on_first_use(tmp_path):
     import numpy as np
     import pintgn.compiled as compiled
     from pintgn.positions import RelativePositions, first_use
-    from pintgn.positions.kernels_exact import exact_pass
+    from pintgn.positions.kernels_passes import exact_pass
 
     first_use.start()
     first_use.start()

@@ -74,12 +74,12 @@ def test_every_kernel_is_reached_from_python():
     asking = {
         f"neighbors/index.py:NeighborIndex.{name}" for name in ("last_of", "pair_history_of", "recent_contacts_of")
     }
-    assert reached["neighbors/kernels_pairs.py:find"] == asking
+    assert reached["neighbors/kernels_lookups.py:find"] == asking
 
 
 def test_what_rests_on_a_changed_kernel_is_compiled_again_and_nothing_else():
-    again = kernel_modules_upon(PACKAGE, "neighbors/kernels_neighbors.py")
-    assert {"neighbors/kernels_neighbors.py", "neighbors/kernels_pairs.py"} <= again
+    again = kernel_modules_upon(PACKAGE, "neighbors/kernels_lookups.py")
+    assert {"neighbors/kernels_lookups.py", "neighbors/kernels_draws.py"} <= again
     assert not any(path.startswith(("positions/kernels", "models/kernels")) for path in again)
 
 

@@ -93,7 +93,7 @@ class Module:
                     inside = (base / alias.name).with_suffix(".py")
                     found = f"{inside}" if inside.exists() else f"{base.with_suffix('.py')}:{alias.name}"
                     imports[alias.asname or alias.name] = found.removeprefix(f"{package}/")
-        for node in ast.walk(tree):  # another name for it, such as `kernels: Any = kernels_pairs`
+        for node in ast.walk(tree):  # another name for it, such as `kernels: Any = kernels_lookups`
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Name):
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     if isinstance(target, ast.Name) and node.value.id in imports:

@@ -46,7 +46,7 @@ WHERE = (
 )  # fmt: skip
 """The files that hold promises."""
 SPEED_ONLY = (
-    "models/kernels_messages.py:aligned", "models/kernels_messages.py:padded_width", "events/kernels.py:hash_text",
+    "models/kernels_trees.py:aligned", "models/kernels_trees.py:padded_width", "events/kernels.py:hash_text",
 )  # fmt: skip
 """Functions that decide how fast something is and nothing else: where memory lies, how well a hash spreads. A benchmark
 would notice; no test can."""

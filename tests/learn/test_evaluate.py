@@ -11,7 +11,7 @@ from pintgn.errors import BadInput, UnknownName
 from pintgn.learn import measure, paper
 from pintgn.learn.metrics import CHUNK, ranks
 from pintgn.learn.negatives import KINDS, Candidates
-from pintgn.learn.protocol import Parts, destinations, scored_events
+from pintgn.learn.protocol import Parts, destinations
 from pintgn.models.history_view import Events
 from pintgn.stream.history import History
 from tests.learn.helpers import QUICK, random_log
@@ -331,7 +331,7 @@ def test_measured_rows_are_asked_about_in_order(log):
     parts = Parts.of(with_deletions)
     stream = Stream(Looks(), with_deletions.schema)
     stream.observe(parts.before(parts.test))
-    events = scored_events(parts.test)
+    events = parts.test.scored_events
     (found,) = measure.score_part(stream, parts.test, [events.query])
     assert found.tolist() == looked(log, with_deletions, with_deletions, events.query).tolist()
 

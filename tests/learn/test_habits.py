@@ -137,7 +137,7 @@ def test_a_function_is_told_of_phases_batches_and_epochs():
     assert phases[0] == "preparing"
     assert "test" in phases
     batches = [entry for entry in told if "done" in entry]
-    assert {"epoch", "epochs", "done", "total", "loss", "events_per_second"} == set(batches[0])
+    assert {"epoch", "epochs", "done", "total", "loss"} == set(batches[0])
     assert batches[-1]["done"] == batches[-1]["total"] == len(made.parts.trained)
     assert [entry for entry in told if "val" in entry] == made.history
 

@@ -11,7 +11,7 @@ from pintgn.events.schema import Schema
 from pintgn.learn import negatives
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.negatives import KINDS, draw, random_destination
-from pintgn.learn.protocol import Parts, destinations, scored_events
+from pintgn.learn.protocol import Parts, destinations
 from tests.learn.helpers import random_log
 
 
@@ -156,9 +156,9 @@ def test_the_dummy_node_and_deletions_stay_out_of_everything():
     assert len(hidden) == 3
     for kind in KINDS:
         drawn = draw(kind, log, parts.test, 0, parts.before(parts.test))
-        assert len(drawn.query) == len(scored_events(parts.test)) < len(parts.test)
+        assert len(drawn.query) == len(parts.test.scored_events) < len(parts.test)
         assert 10 not in drawn.query.dst
-    assert (scored_events(parts.test).op == 1).all()
+    assert (parts.test.scored_events.op == 1).all()
 
 
 def test_an_unknown_kind_is_suggested():

@@ -19,7 +19,7 @@ from pintgn import ADD, DELETE, Columns, EventLog, evaluate, read_events, tune
 from pintgn.errors import PintgnWarning
 from pintgn.learn import defaults, paper
 from pintgn.learn import fit as fitting
-from pintgn.learn.protocol import Parts, destinations, scored_events
+from pintgn.learn.protocol import Parts, destinations
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from tests.learn.helpers import random_log, tiny
@@ -394,4 +394,4 @@ def test_in_the_papers_protocol_new_nodes_are_told_from_destinations_of_their_ow
     assert set(inductive.dst.tolist()) <= set(own.tolist())
     assert set(everyone.dst.tolist()) <= set(whole.tolist())
     assert not set(everyone.dst.tolist()) <= set(own.tolist())
-    assert (inductive.src == scored_events(only).src).all()
+    assert (inductive.src == only.scored_events.src).all()

@@ -10,7 +10,7 @@ import pytest
 from pintgn import DELETE, EventLog, read_events
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.learn.metrics import LEAST
-from pintgn.learn.protocol import Parts, cut, scored_events
+from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.settings import Settings, Training
 from tests.learn.helpers import random_log
 
@@ -79,7 +79,7 @@ def test_large_groups_are_cut_where_they_can_be_and_that_is_said():
 
 def test_measured_events_of_a_plain_log_are_the_log_itself():
     log = random_log()
-    assert scored_events(log) is log
+    assert log.scored_events is log
 
 
 # -- parts at times ------------------------------------------------------------------------------------------------

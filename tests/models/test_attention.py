@@ -118,7 +118,7 @@ def test_several_threads_give_the_same(monkeypatch, positions):
     layer, time = AttentionLayer(5, positions, 2, 4, 6, 2), TimeEncoding(4)
     results = []
     for threads in (1, 3):
-        monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
+        monkeypatch.setattr("pintgn.models.layers.WORTH_A_THREAD", 1)
         monkeypatch.setattr("torch.get_num_threads", lambda threads=threads: threads)
         out = layer(places, edges, time)
         leaves = [places.table, *layer.query.parameters(), *time.parameters()]

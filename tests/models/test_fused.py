@@ -6,9 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.fused import WeightedReluSum
 from pintgn.models.history_view import Distinct
-from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
+from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes, WeightedReluSum
 
 
 def random_slots(rng, parents, k, width, rows, events, columns, dtype=torch.float64):
@@ -90,7 +89,7 @@ def test_a_fused_step_refuses_what_has_changed_since(changed):
 
 @pytest.mark.parametrize(("events", "columns"), [(6, 3), (0, 0)])
 def test_several_threads_give_the_same(monkeypatch, events, columns):
-    monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
+    monkeypatch.setattr("pintgn.models.layers.WORTH_A_THREAD", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     inputs = random_slots(np.random.default_rng(0), 50, 4, 8, 5, events, columns)
     found, expected = fused(*inputs), reference(*inputs)

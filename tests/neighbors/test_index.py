@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.neighbors import NeighborIndex, Neighbors, kernels_neighbors, query_keys
+from pintgn.neighbors import NeighborIndex, Neighbors, kernels_lookups, query_keys
 from tests.neighbors.oracle import Naive, logs, questions, rows
 
 many = settings(max_examples=200, deadline=None)
@@ -279,14 +279,14 @@ def test_read_only_strided_and_narrow_arrays_are_welcome_and_compile_nothing_new
     index = example()
     nodes, t = np.array([0, 1, 2, 0]), np.array([5, 4, 3, 2])
     wanted = index.recent(nodes, t, 3)
-    known = len(kernels_neighbors.recent.signatures)
+    known = len(kernels_lookups.recent.signatures)
     frozen = nodes.copy()
     frozen.flags.writeable = False
     strided = np.stack([nodes, nodes], 1)[:, 0]
     for kind in (frozen, strided, nodes.astype(np.int16), nodes.astype(np.uint64), nodes.astype(">i8"), list(nodes)):
         assert (index.recent(kind, t, 3).events == wanted.events).all()
         assert (index.recent(nodes, t[::-1][::-1], 3, before=np.broadcast_to(9, 4)).events == wanted.events).all()
-    assert len(kernels_neighbors.recent.signatures) == known
+    assert len(kernels_lookups.recent.signatures) == known
 
 
 # --- growth, forks, memory ---------------------------------------------------------------------------------------

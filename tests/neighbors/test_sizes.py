@@ -7,7 +7,7 @@ import pytest
 
 from pintgn.errors import BadInput
 from pintgn.neighbors import NeighborIndex, adjacency, queries
-from pintgn.neighbors.kernels_pairs import BLOCK
+from pintgn.neighbors.kernels_lookups import BLOCK
 from tests.conftest import around
 
 B = int(BLOCK)

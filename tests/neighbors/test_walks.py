@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import NeighborIndex, Walks, causal_walks, kernels_neighbors, query_keys
+from pintgn.neighbors import NeighborIndex, Walks, causal_walks, kernels_draws, query_keys
 from tests.neighbors.oracle import Naive, logs, questions
 
 
@@ -180,12 +180,12 @@ def test_walks_take_any_shape_of_nodes_and_skip_masked_ones():
 
 def test_block_bounds_cover_the_run_and_stay_within_three_times_its_weight():
     rng = np.random.default_rng(4)
-    top, bounds = np.empty(kernels_neighbors.BLOCKS), np.empty(kernels_neighbors.BLOCKS)
+    top, bounds = np.empty(kernels_draws.BLOCKS), np.empty(kernels_draws.BLOCKS)
     for count in (1, 2, 3, 7, 8, 9, 500):
         for bias in (1e-4, 0.1, 3.0):
             times = np.sort(rng.integers(0, 1000, count))[::-1].copy()
             weights = np.exp(-bias * (times[0] - times).astype(float))
-            blocks = kernels_neighbors.block_table(times, 0, count, bias, top, bounds)
+            blocks = kernels_draws.block_table(times, 0, count, bias, top, bounds)
             assert weights.sum() * (1 - 1e-12) <= bounds[blocks - 1] <= 3 * weights.sum() * (1 + 1e-12)
             assert blocks <= 2 + math.log2(count)
 

@@ -9,7 +9,7 @@ import pytest
 
 import pintgn.positions.capacity
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery, TooLarge, UnknownName
-from pintgn.positions import RelativePositions, kernels_counts, kernels_exact, kernels_sketch
+from pintgn.positions import RelativePositions, kernels_passes, kernels_sketch
 from tests.positions.helpers import everything
 
 BOTH = pytest.mark.parametrize("backend", ["exact", "sketch"])
@@ -39,7 +39,7 @@ def test_transforms_are_what_they_say():
 def test_log1p_is_exact_to_single_precision():
     values = np.concatenate([np.arange(5000.0), 10.0 ** np.random.default_rng(0).uniform(-12, 300, 20000)])
     raw, out = values.reshape(1, 1, -1, 1).copy(), np.zeros((1, len(values), 1, 1), np.float32)
-    kernels_counts.log_counts(raw, raw.view(np.int64), out)
+    kernels_passes.log_counts(raw, raw.view(np.int64), out)
     assert np.allclose(out.ravel(), np.log1p(values), rtol=1.2e-7, atol=0)
 
 
@@ -350,6 +350,6 @@ def test_no_kind_of_argument_is_compiled_for_twice():
         floats = RelativePositions(4, backend)
         floats.observe([0, 1], [1, 2], [0.5, 1.5])
         floats.read(0, 1, at=2)
-    assert len(kernels_exact.exact_pass.signatures) <= 2  # four-byte and eight-byte counts
-    for kernel in (kernels_sketch.sketch_pass, kernels_counts.pair_up, kernels_counts.log_counts):
-        assert len(kernel.signatures) <= 1 + (kernel is kernels_counts.log_counts)
+    assert len(kernels_passes.exact_pass.signatures) <= 2  # four-byte and eight-byte counts
+    for kernel in (kernels_sketch.sketch_pass, kernels_passes.pair_up, kernels_passes.log_counts):
+        assert len(kernel.signatures) <= 1 + (kernel is kernels_passes.log_counts)

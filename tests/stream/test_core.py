@@ -239,11 +239,11 @@ def test_following_gives_the_scores_of_replaying(given, ahead):
         stream = Stream(model, log.schema, memory_block=11)
         expected = [stream.replay(events, [events.query])[0] for events in log.batches(16)]
         stream = Stream(model, log.schema, memory_block=11)
-        stream.looks_ahead = ahead == "in a thread"
+        stream.prefetch_in_thread = ahead == "in a thread"
         found = []
         for _, scores in stream.prefetch(log.batches(16), lambda events: [events.query]):
             for _ in range(2 * (ahead == "when asked to")):  # asked twice, it looks no further
-                stream.look_ahead()
+                stream.prefetch_next()
             found.append(scores[0])
     torch.testing.assert_close(torch.cat(found), torch.cat(expected))
 
@@ -253,10 +253,10 @@ def test_following_can_be_left_early_and_reports_errors(ahead):
     log = EventLog([0, 1, 0, 2, 1, 0], [1, 2, 2, 1, 0, 2], [1, 2, 3, 4, 5, 6])
     model = PINT(dim=4, memory=3)
     stream, control = Stream(model, log.schema, memory_block=2), Stream(model, log.schema, memory_block=2)
-    stream.looks_ahead = ahead == "in a thread"
+    stream.prefetch_in_thread = ahead == "in a thread"
     for _ in stream.prefetch(log.batches(2), lambda events: [events.query]):
         if ahead == "when asked to":
-            stream.look_ahead()
+            stream.prefetch_next()
         break
     assert stream.events == (2 if ahead == "in turn" else 4)
     control.observe(log[: stream.events])
@@ -420,7 +420,7 @@ def test_a_log_is_observed_alike_in_pieces_of_any_size(pieces, monkeypatch):
 def test_a_log_is_observed_alike_by_one_thread_and_by_two(least, memory, monkeypatch):
     log, model = random_log(3, 60), PINT(dim=8, positions=3, memory=memory)
     one, two = (Stream(model, log.schema, node_features=log.node_features) for _ in range(2))
-    one.looks_ahead = False
+    one.prefetch_in_thread = False
     monkeypatch.setattr(core, "WORTH_A_THREAD", least)
     threads: list[str] = []
     append = RelativePositions.append

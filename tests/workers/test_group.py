@@ -10,7 +10,7 @@ import pytest
 
 import pintgn
 from pintgn.models.registry import MODELS
-from pintgn.workers.group import TURN, Group, current, joint_step, together
+from pintgn.workers.group import TURN, Group, current, together
 from tests.workers.helpers import run_together
 
 PROGRAMS = "tests.workers.programs"
@@ -99,4 +99,3 @@ def test_one_process_is_a_group_of_one():
     rows = np.arange(3.0)
     assert group.merged(rows, np.ones(3, bool)) is rows
     assert group.from_first(lambda: 5) == 5
-    assert joint_step(group, [], None, 0, True) == (0.0, 0, True, None)

@@ -49,15 +49,12 @@ class Bar:
         """Set the description."""
         self.progress.update(self.task, description=what, rate="", left="")
 
-    def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
-        """Update the bar; the rate is estimated when it is not given."""
-        task = self.progress.tasks[0]
-        speed = rate or task.speed or 0.0
+    def __call__(self, done: float, total: float | None = None, what: str | None = None) -> None:
         self.progress.update(
             self.task,
             completed=done,
             total=total,
-            rate=per_second(speed, self.unit),
+            rate=per_second(self.progress.tasks[0].speed or 0.0, self.unit),
             left=self.left if total else "",
             description=self.what if what is None else what,
         )
@@ -69,6 +66,7 @@ class NotebookBar:
     def __init__(self, what: str, unit: str = "", left: str = "left"):
         self.what, self.unit, self.left = what, unit, left
         self.done, self.total, self.rate = 0.0, 0.0, 0.0
+        self.begun: tuple[float, float] | None = None  # when, and with how many done
         self.drawn_at = 0.0
 
     def __enter__(self) -> NotebookBar:
@@ -82,11 +80,12 @@ class NotebookBar:
         self._draw()
 
     def doing(self, what: str) -> None:
-        self.what, self.done, self.total = what, 0, 0
+        self.what, self.done, self.total, self.begun = what, 0, 0, None
         self._draw()
 
-    def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
-        self.done, self.total, self.rate = done, total or 0, rate
+    def __call__(self, done: float, total: float | None = None, what: str | None = None) -> None:
+        begun, before = self.begun = self.begun or (time.monotonic(), done)
+        self.done, self.total, self.rate = done, total or 0, (done - before) / max(time.monotonic() - begun, 1e-9)
         self.what = self.what if what is None else what
         if time.monotonic() - self.drawn_at >= REFRESH:
             self._draw()

@@ -282,7 +282,13 @@ class EventLog:
         learnable = np.ones(len(self), bool) if self.op is None else self.op == ADD
         if self._schema.dummy is not None:
             learnable &= (self.src != self._schema.dummy) & (self.dst != self._schema.dummy)
-        return frozen(learnable)
+        learnable.flags.writeable = False
+        return learnable
+
+    @property
+    def scored_events(self) -> EventLog:
+        """The events that are worth predicting, which training and measuring ask about: `learnable`."""
+        return self if self.learnable.all() else self.where(self.learnable)
 
     @cached_property
     def marked_features(self) -> np.ndarray | None:

@@ -219,7 +219,7 @@ class Schema:
         """The columns of `EventLog.features` that become known later than their event."""
         return slice(self.feature_width - (0 if self.asking is None else self.asking.late), self.feature_width)
 
-    @property
+    @cached_property
     def relation(self) -> tuple[int, int] | None:
         """The column of `EventLog.features` that is the number of a relation, and how many there are."""
         relational = self.asking is not None and self.asking.relations

@@ -11,9 +11,8 @@ from pintgn.learn.figures_text import first_figure
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with one dict: {"phase": …} when something else begins, with "observed" and "of" where that is known; after
-every batch {"epoch", "epochs", "done", "total", "loss", "events_per_second"}; after every epoch its entry of
-`run.history`, which has "val". What it raises ends the training; a run with a folder can then be continued from its
-last checkpoint."""
+every batch {"epoch", "epochs", "done", "total", "loss"}; after every epoch its entry of `run.history`, which has "val".
+What it raises ends the training; a run with a folder can then be continued from its last checkpoint."""
 
 
 class EpochBar:
@@ -41,7 +40,7 @@ class EpochBar:
         elif "done" in entry:
             text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}{self.figures}"
             done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
-            self.bar(done, total, text, entry["events_per_second"])
+            self.bar(done, total, text)
         elif entry["val"]["all"]["events"]:  # there are none while a refit learns from everything
             figure = first_figure(entry["val"], "all", entry.get("chosen_by"))
             self.done, self.figures = entry["epoch"], "  val " + " ".join(figure)

@@ -19,7 +19,7 @@ from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives
 from pintgn.learn.newer_events import longer_log
 from pintgn.learn.notebook import figures_frame, figures_html
-from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
+from pintgn.learn.protocol import PROTOCOLS, Parts
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.link import ONE_SCORE
 from pintgn.learn.tasks.task import Measurement
@@ -178,7 +178,7 @@ def _on_later(run: Run, on: Any) -> dict[str, Any]:
     used = run.deployed
     whole = used.view(longer_log(run.log, on))
     known, events = whole[: len(run.log)], whole[len(run.log) :]
-    if (count := len(scored_events(events))) < LEAST:
+    if (count := len(events.scored_events)) < LEAST:
         raise BadInput(
             f"there is {plural(count, 'event')} after the run's log to measure by, which takes at least {LEAST}."
         )

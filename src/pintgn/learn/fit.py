@@ -25,7 +25,6 @@ from pintgn.learn.folder import Folder
 from pintgn.learn.hooks import Checkpoints, Interrupted, Interruptible, Reports, stop_message
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.newer_events import Start, continued
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import (
     LEGACY_DEFAULTS,
@@ -36,7 +35,7 @@ from pintgn.learn.settings import (
     check_names,
     dataclass_parameters,
 )
-from pintgn.learn.train import Trainer
+from pintgn.learn.train import Trainer, reproducible
 from pintgn.models.base import Model
 from pintgn.positions import first_use
 from pintgn.positions.capacity import give_back

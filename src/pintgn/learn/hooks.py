@@ -128,7 +128,7 @@ class Reports(Hook):
             "epochs": trainer.epochs,
             "done": min(at.step * trainer.settings.batch, total),
         }
-        state |= {"total": total, "loss": at.loss / max(at.events, 1), "events_per_second": trainer.rate}
+        state |= {"total": total, "loss": at.loss / max(at.events, 1)}
         self.progress(state)
 
     def on_epoch(self, trainer: Trainer, entry: dict[str, Any]) -> None:

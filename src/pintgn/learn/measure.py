@@ -13,7 +13,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import CHUNK, Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import QUESTION, Candidates, Drawn
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import Settings
 from pintgn.models.base import eval_mode
 from pintgn.models.registry import model_class
@@ -120,7 +120,7 @@ def compare(
 ) -> Compared:
     """AP and AUC of a part's events against each kind of negatives. `only` is a mask of its scored events: `drawn` and
     `new` are of those then."""
-    events, model = scored_events(part), stream.model
+    events, model = part.scored_events, stream.model
     events = events if only is None else events.where(only)
     queries = [events.query, *(d.query for d in drawn.values())]
     positive, *negatives = score_part(stream, part, queries, on_batch, only)
@@ -186,7 +186,7 @@ def ranked_in_part(
     done = 0
     with eval_mode(stream.model):
         for batch in part.batches(workers * ranked_at_once(candidates)):
-            events = scored_events(batch)
+            events = batch.scored_events
             rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
             if len(rows):
                 others, valid = candidates(done + rows[0], done + rows[-1] + 1)

@@ -16,7 +16,7 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.chosen import NARROW, index_of
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import CHUNK
-from pintgn.learn.protocol import destinations, scored_events
+from pintgn.learn.protocol import destinations
 
 KINDS = ("random", "historical", "inductive", "per-event")
 BLOCK = 200
@@ -55,7 +55,7 @@ def earlier_pairs(log: EventLog) -> Negatives:
 
     Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
     """
-    events, otherwise, width = scored_events(log), random_destination(log), np.int64(log.nodes)
+    events, otherwise, width = log.scored_events, random_destination(log), np.int64(log.nodes)
     first = np.sort(np.unique(events.src * width + events.dst, return_index=True)[1])
     first = first.astype(np.int32 if len(events) <= NARROW else np.int64)  # the first event of each pair
 
@@ -89,7 +89,7 @@ def draw(
         observed: what came before the part; pairs in it are not `inductive`.
         past: the pairs of the population, where they are known already.
     """
-    events = scored_events(part)
+    events = part.scored_events
     if callable(kind):
         query = kind(events, np.random.default_rng([seed, part.first]))
         return Drawn(query, np.zeros(len(events), bool))
@@ -98,7 +98,7 @@ def draw(
     rng = np.random.default_rng([seed, part.first, KINDS.index(kind)])
     if kind == "random":
         return Drawn(random_destination(population)(events, rng), np.zeros(len(events), bool))
-    past = past or Pairs(scored_events(population))
+    past = past or Pairs(population.scored_events)
     if kind == "per-event":
         return past.earlier_destinations(events, rng)
     since = observed.t[-1] if kind == "inductive" and len(observed) else None
@@ -117,7 +117,7 @@ def draw_each(
     mask of the scored events, what would be drawn for these among all."""
     named = kinds if isinstance(kinds, Mapping) else {k if isinstance(k, str) else "own": k for k in kinds}
     paired = any(isinstance(kind, str) and kind != "random" for kind in named.values())
-    past = Pairs(scored_events(population)) if paired else None
+    past = Pairs(population.scored_events) if paired else None
     drawn = {name: draw(kind, population, part, seed, observed, past) for name, kind in named.items()}
     if only is None or only.all():
         return drawn
@@ -273,7 +273,7 @@ class Candidates:
         if how_many != "all" and (not isinstance(how_many, int) or how_many < 1):
             raise BadInput(f"rank={how_many!r}; it is 'all' or a number of destinations, at least 1.")
         self.pool = destinations(log)
-        self.events = scored_events(part)
+        self.events = part.scored_events
         self.count = len(self.pool) if how_many == "all" else min(int(how_many), len(self.pool))
         self.seed = [seed, part.first, self.count]
         # true destinations of each (source, time), by index in the pool; a part never cuts through simultaneous events

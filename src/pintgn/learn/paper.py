@@ -19,7 +19,7 @@ import numpy as np
 from pintgn.events.log import EventLog
 from pintgn.learn.measure import Compared, compare
 from pintgn.learn.negatives import Negatives, draw_each
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts
 from pintgn.models.history_view import Events
 from pintgn.stream import Stream
 from pintgn.stream.history import History
@@ -54,9 +54,9 @@ def measure(trained: Stream, parts: Parts, part: EventLog, kinds: Sequence[str |
         stream.observe(parts.val)
     again, before = stream.fork(), parts.before(part)
     drawn = draw_each(kinds, parts.log, part, seed, before)
-    found = compare(stream, part, drawn, parts.is_new(scored_events(part)))
+    found = compare(stream, part, drawn, parts.is_new(part.scored_events))
     only = part.where(parts.is_new(part))
-    if count := len(scored_events(only)):
+    if count := len(only.scored_events):
         inductive = compare(again, only, draw_each(kinds, only, only, seed + 1, before), np.ones(count, bool))
         for whole, new in ((found.figures, inductive.figures), (found.one_score, inductive.one_score)):
             for name in whole:

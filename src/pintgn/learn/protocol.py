@@ -24,7 +24,7 @@ class Parts:
 
     `new` nodes are those never trained on; an event is `new` when it touches one (the papers' inductive events), else
     `seen`. Deletions, node events and events of the dummy node happen to the stream, but are neither trained on nor
-    scored: `scored_events` leaves them out.
+    scored: `EventLog.scored_events` leaves them out.
     """
 
     log: EventLog
@@ -145,11 +145,6 @@ def _shortage(parts: tuple[EventLog, EventLog, EventLog]) -> str:
         if count < LEAST:
             return f"{count} event{'s'[: count != 1]} to {what} by, which takes at least {LEAST}"
     return ""
-
-
-def scored_events(part: EventLog) -> EventLog:
-    """The events of a part that are worth predicting."""
-    return part if part.learnable.all() else part.where(part.learnable)
 
 
 def destinations(log: EventLog) -> np.ndarray:

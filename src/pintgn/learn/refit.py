@@ -21,10 +21,9 @@ from pintgn.learn.folder import Folder
 from pintgn.learn.hooks import Checkpoints, Interruptible, Reports
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.protocol import Parts
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.train import Trainer
+from pintgn.learn.train import Trainer, reproducible
 
 
 class Refit(Run):

@@ -13,7 +13,7 @@ import numpy as np
 from pintgn.events.log import EventLog, Query
 from pintgn.events.splits import met_nodes
 from pintgn.learn.metrics import check_finite
-from pintgn.learn.protocol import destinations, scored_events
+from pintgn.learn.protocol import destinations
 from pintgn.models.base import eval_mode
 from pintgn.stream import Stream
 from pintgn.workers.group import current
@@ -63,7 +63,7 @@ def filtered_ranks(
         pools: candidates in each direction; see `entities`. Every answer is among them.
         score: what scores candidates; the stream's model when not given. It must not change the stream.
     """
-    group, total = current(), len(scored_events(part))
+    group, total = current(), len(part.scored_events)
     asked = np.ones(total, bool) if only is None else only
     mine = asked.copy()
     mine[asked] = group.turns(int(asked.sum()))
@@ -73,7 +73,7 @@ def filtered_ranks(
     with eval_mode(stream.model):
         for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             now = part[begin:end]
-            events = scored_events(now)
+            events = now.scored_events
             rows = done + np.flatnonzero(mine[done : done + len(events)])
             if len(rows):
                 ranked = _ranks_at(events, rows - done, pools, score)

@@ -161,7 +161,7 @@ class Run:
             seed=self.seed,
             **asdict(self.settings.stream) | ({} if self.device is None else {"device": self.device}),
         )
-        made.looks_ahead = self.settings.train.threads != 1
+        made.prefetch_in_thread = self.settings.train.threads != 1
         return made
 
     def stream_after(self, *parts: EventLog) -> Stream:

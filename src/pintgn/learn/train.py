@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,14 +21,12 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives
-from pintgn.learn.protocol import scored_events
-from pintgn.learn.reproducible import seed_step, step_rng
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Training
 from pintgn.models.base import Model
 from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
-from pintgn.workers.group import Step, clip, current, joint_step
+from pintgn.workers.group import Step, current, joint_step
 
 AT_ONCE = 250_000
 """The newest training events that a model which learns at once is given, to within a batch: their columns are held in
@@ -147,7 +146,7 @@ class Trainer:
         at, settings, trained = self.cursor, self.settings, self.parts.trained
         self.run.history = at.history
         while at.epoch <= self.epochs and at.stale < (settings.patience or math.inf):
-            self.started, self.events_before = compiled.working_time(), at.events
+            started, before = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
             batches = trained[at.step * settings.batch :].batches(settings.batch)
@@ -164,7 +163,7 @@ class Trainer:
                 seed_step(self.run.seed, at.epoch, at.step)
             if self.collected:
                 self._learn_at_once()
-            rate = self.rate
+            rate = (at.events - before) / max(compiled.working_time() - started, 1e-9)
             self.stream = self._new_stream()  # one at a time: validation has its own
             give_back()
             with self.average.applied():
@@ -174,7 +173,7 @@ class Trainer:
                 self._keep_if_best(self.task.value(figures["all"], settings))
             entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": figures}
             entry |= {"best_epoch": at.best_epoch, "chosen_by": self.task.chosen_by(settings)}
-            entry |= {"events_per_second": rate, "seconds": compiled.working_time() - self.started}
+            entry |= {"events_per_second": rate, "seconds": compiled.working_time() - started}
             at.history.append(entry)
             at.epoch, at.step, at.events, at.loss = at.epoch + 1, 0, 0, 0.0
             for hook in self.hooks:
@@ -186,12 +185,13 @@ class Trainer:
         left = len(self.parts.trained) - (batch.first - self.parts.trained.first)
         if self.model.learns_at_once and left - len(batch) >= AT_ONCE:
             return []  # observed, as all are
-        events = scored_events(batch)
+        events = batch.scored_events
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
         queries, labels = self.sample(events, rng) if len(events) else ([], None)
         if not queries:
             return []
-        mine = slice(None) if self.optimizer is None else self.group.share(len(queries[0]))
+        alone = self.optimizer is None or self.group.size == 1
+        mine = slice(None) if alone else self.group.share(len(queries[0]))
         self.labels[batch.first] = None if labels is None else labels[mine]
         return [query[mine] for query in queries]
 
@@ -206,15 +206,20 @@ class Trainer:
         self.optimizer.param_groups[0]["lr"] = learning_rate(settings, done, steps * (settings.epochs or 1))
         self.optimizer.zero_grad()
         loss = self.task.loss(answers, labels, settings) if count else None
-        parameters = self.average.parameters
-        step = joint_step(self.group, parameters, loss, count, self.stop_asked, self.stream.look_ahead)
+        parameters, stop = self.average.parameters, self.stop_asked
+        if self.group.size > 1:
+            step = joint_step(self.group, parameters, loss, count, stop, self.stream.prefetch_next, settings.clip)
+        else:
+            assert loss is not None
+            loss.backward()
+            step = Step(loss.item(), count, stop)
         if not math.isfinite(step.loss):
             raise BadInput(
                 f"the loss became {step.loss} in epoch {at.epoch}, step {at.step}. "
                 f"Use a smaller learning rate than {settings.learning_rate}."
             )
-        if settings.clip:
-            clip(step, parameters, settings.clip)
+        if settings.clip and self.group.size == 1:
+            torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
         self.optimizer.step()
         self.average.update()
         return step
@@ -229,11 +234,6 @@ class Trainer:
             self.kept = stream
             return stream.fork()
         return stream
-
-    @property
-    def rate(self) -> float:
-        """Events trained on per second of this epoch so far."""
-        return (self.cursor.events - self.events_before) / max(compiled.working_time() - self.started, 1e-9)
 
     def _keep_if_best(self, value: float) -> None:
         at = self.cursor
@@ -282,3 +282,45 @@ def learning_rate(settings: Training, done: int, total: int) -> float:
         return settings.learning_rate
     fallen = (1 + math.cos(math.pi * min(done / max(total, 1), 1))) / 2
     return settings.learning_rate * (LEAST_RATE + (1 - LEAST_RATE) * fallen)
+
+
+# -- reproducibility: the same run twice is the same to the last bit ---------------------------------------------------
+
+
+@contextmanager
+def reproducible(threads: int | None) -> Iterator[None]:
+    """Deterministic algorithms and a fixed number of threads while it lasts; torch is left as it was found.
+
+    The second of several threads looks up the next batch (`Stream.prefetch`), so torch computes with one less: with as
+    many, each of its steps would wait for the one that the look-ups displace. Sums over threads depend on their number,
+    so a run keeps the one that it began with. Global randomness (dropout) is reseeded before every step by `seed_step`
+    and restored at the end.
+    """
+    before, mode, fill = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.utils.deterministic
+    filled = fill.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        if threads is not None and max(threads - 1, 1) != before:
+            torch.set_num_threads(max(threads - 1, 1))
+        # `torch.use_deterministic_algorithms` would do the same, and load torch's compiler: a second, and 70 MB
+        torch.set_deterministic_debug_mode("error")
+        fill.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        fill.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+def step_rng(seed: int, epoch: int, step: int) -> np.random.Generator:
+    """The randomness of one step is a function of its number, so that a checkpoint need not hold any."""
+    return np.random.default_rng([seed, epoch, step])
+
+
+def seed_step(seed: int, epoch: int, step: int) -> None:
+    """Seed torch for one step; inside `reproducible` only."""
+    number = int(np.random.SeedSequence([seed, epoch, step, 1]).generate_state(1, np.uint64)[0] >> 1)
+    torch.default_generator.manual_seed(number)  # torch.manual_seed also writes down a stack trace for later, each time
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)

@@ -20,11 +20,10 @@ from pintgn.formatting import shown_address
 from pintgn.learn.defaults import resolved
 from pintgn.learn.folder import Folder
 from pintgn.learn.hooks import Interrupted, Interruptible
-from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, toml_tables
 from pintgn.learn.settings_files import merged, read_toml
-from pintgn.learn.train import Hook, Trainer
+from pintgn.learn.train import Hook, Trainer, reproducible
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""

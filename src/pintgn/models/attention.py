@@ -14,9 +14,8 @@ from torch.nn.functional import linear
 
 from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
-from pintgn.models.fused import arrays, in_chunks
-from pintgn.models.kernels_messages import SINES
-from pintgn.models.layers import MLP, Edges, TimeEncoding, TreeNodes, tensor
+from pintgn.models.kernels_trees import SINES
+from pintgn.models.layers import MLP, Edges, TimeEncoding, TreeNodes, arrays, in_chunks, tensor
 
 kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.models.kernels_messages import NAN_SAFE_FASTMATH, TURN, aligned, padded_width, wide_vectors
+from pintgn.models.kernels_trees import NAN_SAFE_FASTMATH, TURN, aligned, padded_width, wide_vectors
 
 
 @inner(fastmath=NAN_SAFE_FASTMATH)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import kernels_neighbors, kernels_pairs
+from pintgn.neighbors import kernels_draws, kernels_lookups
 from pintgn.neighbors.adjacency import Adjacency
 from pintgn.neighbors.queries import as_keys, as_pairs, as_queries, at_least, per_query
 
-kernels: Any = kernels_neighbors  # compiled: their arguments are not for mypy to check
-pairs: Any = kernels_pairs
+kernels: Any = kernels_lookups  # compiled: their arguments are not for mypy to check
+draws: Any = kernels_draws
 
 WAYS = ("u to v", "v to u", "u to anyone", "anyone else to u", "v to anyone", "anyone else to v")
 """Directions that are counted. A self-loop goes out and never comes in: it is one entry."""
@@ -187,7 +187,7 @@ class NeighborIndex(Adjacency):
     def uniform_of(self, k: int, keys: np.ndarray, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
         ids, times, numbers, _ = self._arenas
         found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
-        kernels.uniform(self._heads, ids, times, numbers, nodes, t, before, keys, *found)
+        draws.uniform(self._heads, ids, times, numbers, nodes, t, before, keys, *found)
         return found
 
     def count_of(self, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -198,12 +198,12 @@ class NeighborIndex(Adjacency):
 
     def last_of(self, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray) -> Last:
         found = Last(*(np.empty(len(u), kind) for kind in (t.dtype, np.int64, np.bool_)))
-        pairs.last(*self._pair_lists(), u, v, t, before, *found)
+        kernels.last(*self._pair_lists(), u, v, t, before, *found)
         return found
 
     def count_pair_of(self, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray) -> np.ndarray:
         counts = np.empty(len(u), np.int64)
-        pairs.count(*self._pair_lists(), u, v, t, before, counts)
+        kernels.count_pairs(*self._pair_lists(), u, v, t, before, counts)
         return counts
 
     def pair_history_of(
@@ -211,7 +211,7 @@ class NeighborIndex(Adjacency):
     ) -> PairHistory:
         shape = len(u), len(WAYS)
         found = np.zeros(shape, np.int64), np.zeros(shape, t.dtype), np.zeros((*shape, len(windows)), np.int64)
-        pairs.pair_history(*self._pair_lists(), u, v, t, before, self._arenas[3], windows, *found)
+        kernels.pair_history(*self._pair_lists(), u, v, t, before, self._arenas[3], windows, *found)
         return PairHistory(*found)
 
     def recent_contacts_of(
@@ -219,7 +219,7 @@ class NeighborIndex(Adjacency):
     ) -> RecentContacts:
         ids, times, numbers, _ = self._arenas
         found = RecentContacts(*(np.empty((len(u), width), np.float32) for width in (2, 2, 2, 3)))
-        pairs.recent_contacts(self._heads, ids, times, numbers, u, v, t, before, k, unit, *found)
+        kernels.recent_contacts(self._heads, ids, times, numbers, u, v, t, before, k, unit, *found)
         return found
 
     def walks_of(
@@ -231,7 +231,7 @@ class NeighborIndex(Adjacency):
         full, steps = (len(nodes), walks, length + 1), (len(nodes), walks, length)
         kinds = ((full, np.int64), (full, t.dtype), (steps, np.int64), (full, np.bool_))
         found = Walks(*(np.empty(shape, kind) for shape, kind in kinds))
-        kernels.causal_walks(self._heads, ids, times, numbers, nodes, t, before, keys, bias, *found)
+        draws.causal_walks(self._heads, ids, times, numbers, nodes, t, before, keys, bias, *found)
         return found
 
     def _pair_lists(self) -> tuple[Any, ...]:
@@ -261,7 +261,7 @@ def causal_walks(
     Walk w of a query is a function of its key, w, and the past before t: order, batching and `walks` do not
     change it. `nodes` may have any shape; `t`, `before`, `valid` and `keys` broadcast to it. Give the two
     ends of an event different keys.
-    A step costs the logarithm of the node's degree, not the degree (`kernels_neighbors.block_table`).
+    A step costs the logarithm of the node's degree, not the degree (`kernels_draws.block_table`).
     """
     walks, length = at_least(walks, 1, "walks"), at_least(length, 1, "length")
     try:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel, prefetch
-from pintgn.neighbors.kernels_neighbors import is_hub, pair_slot
+from pintgn.neighbors.kernels_lookups import is_hub, pair_slot
 
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two

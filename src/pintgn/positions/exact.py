@@ -26,7 +26,7 @@ from pintgn.positions.kernels_arena import (
     unpack,
     widen,
 )
-from pintgn.positions.kernels_exact import TOO_NARROW, exact_pass
+from pintgn.positions.kernels_passes import TOO_NARROW, exact_pass
 
 if TYPE_CHECKING:
     from pintgn.positions.relative import RelativePositions

@@ -19,7 +19,7 @@ def start() -> None:
         compiled.folder(),
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     )
-    if where is None or running or (cores or 1) < 2 or any(where.glob("positions_*/kernels_exact.exact_pass-*.nbc")):
+    if where is None or running or (cores or 1) < 2 or any(where.glob("positions_*/kernels_passes.exact_pass-*.nbc")):
         return
     quiet = subprocess.DEVNULL
     with suppress(OSError):

@@ -28,7 +28,6 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from pintgn.compiled import inner, kernel
-from pintgn.positions.kernels_counts import first_of
 
 WIDTH = 16  # keys that are compared at once
 MOST = 1e300  # eight-byte counts stop here: sums, products and logarithms of it stay finite
@@ -93,6 +92,19 @@ def count_below(typing_context, slots, first, key):
 
 
 # --- the arena ------------------------------------------------------------------------------------------------
+
+
+@inner(allocates=False)
+def first_of(sorted_nodes, node):
+    """The index of `node`, or where it would go (`np.searchsorted` takes Numba a second to compile)."""
+    low, high = 0, len(sorted_nodes)
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inner(allocates=False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel, prefetch
-from pintgn.positions.kernels_counts import first_of
+from pintgn.positions.kernels_arena import first_of
 
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
 QUERY, GROUP = range(2)  # in `progress`

@@ -26,8 +26,7 @@ from pintgn.neighbors.index_file import write_arrays
 from pintgn.neighbors.queries import FLOAT64, INT64, as_events, as_ids, as_times, at_least, flat
 from pintgn.positions import capacity, first_use
 from pintgn.positions.exact import NO_LIMIT, ExactTables
-from pintgn.positions.kernels_counts import divide_counts, log_counts, pair_up
-from pintgn.positions.kernels_exact import QUERY, TOO_BIG
+from pintgn.positions.kernels_passes import QUERY, TOO_BIG, divide_counts, log_counts, pair_up
 from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
@@ -37,7 +36,7 @@ WIDTH = 128
 SETTINGS = ("d", "width", "time_unit", "budget", "seed")
 BUDGET, FORMAT = 3 * 2**27, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
-# as the passes take them; see `kernels_counts`
+# as the passes take them; see `kernels_passes`
 NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64))
 NO_QUERIES = (NO_NODES, NO_NODES, NO_EVENTS, NO_EVENTS, np.zeros(0, np.bool_))
 NO_PAIRS = (NO_EVENTS, NO_EVENTS, np.zeros(0))

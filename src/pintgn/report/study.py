@@ -15,10 +15,10 @@ from pintgn.learn.calibration import Calibration, first_choices
 from pintgn.learn.measure import OnBatch, compare, evenly, heuristic_streams, observe_log, ranked_in_part, ranks_in_part
 from pintgn.learn.metrics import Scores, ranks
 from pintgn.learn.negatives import KINDS, Candidates, Drawn, Negatives, draw_each
-from pintgn.learn.protocol import Parts, scored_events
-from pintgn.learn.reproducible import reproducible
+from pintgn.learn.protocol import Parts
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.link import compare_part, fit_next_slope
+from pintgn.learn.train import reproducible
 from pintgn.report.row_names import row_names
 
 Progress = Callable[[str], None]
@@ -230,7 +230,7 @@ class Count:
 def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray, count: Count) -> RunScores:
     """Scores of a run on its test part, by a stream that has observed all earlier events."""
     parts, test = run.parts, run.parts.test
-    new = parts.is_new(scored_events(test))[only]
+    new = parts.is_new(test.scored_events)[only]
     if not run.scores_links:
         return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()

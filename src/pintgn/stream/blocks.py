@@ -60,16 +60,13 @@ class MemoryBlocks:
         self.unfinished: list[Events] = []  # as happened
         self.undo: Undo | None = None  # of the block that ended at the clock, as happened
 
-    def plan(self, t: np.ndarray, events: Events, clock: Any, active: bool) -> list[Span]:
-        """Cut a batch, and the queries at times t, where blocks end; one piece when the model does not remember."""
-        everyone = np.ones(len(t), bool)
-        if not active:
-            return [Span(np.flatnonzero(everyone), events)]
+    def plan(self, t: np.ndarray, events: Events, clock: Any) -> list[Span]:
+        """Cut a batch, and the queries at times t, where blocks end."""
         resumes = self.ended_with is not None and len(events) > 0 and events.t[0] == clock
         if resumes:
             assert self.ended_with is not None
             self.planned, self.ended_with = self.ended_with, None
-        spans, left = [], everyone
+        spans, left = [], np.ones(len(t), bool)
         if self.ended_with is not None:
             left = t != clock
             spans.append(Span(np.flatnonzero(~left), events[:0], behind=True))

@@ -115,8 +115,8 @@ class Stream:
         self.blocks = MemoryBlocks(memory_block)
         self._remembers = self.model.remembers
         self._in_blocks = self._remembers or (self.positions is not None and positions_refresh == "block")
-        self.looks_ahead = True  # whether `prefetch` looks up in a thread of its own
-        self.look_ahead: Callable[[], None] = _nothing  # looks up the next batch of `prefetch`, where it does not
+        self.prefetch_in_thread = True  # whether `prefetch` looks up in a thread of its own
+        self.prefetch_next: Callable[[], None] = _nothing  # looks up the next batch of `prefetch`, where it does not
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
         self.reuse_states = True  # in training; not where workers that ask different questions must remember the same
 
@@ -200,23 +200,23 @@ class Stream:
         the caller works with this one's scores; or with what `compute` makes of the inputs, in place of the model.
 
         The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
-        loop early, when one batch more than was yielded has been observed. Without `looks_ahead` all is done in turn
-        by the thread that calls, the next look-ups when it calls `look_ahead`, or else when it asks for the next batch;
-        the scores are the same.
+        loop early, when one batch more than was yielded has been observed. Without `prefetch_in_thread` all is done in
+        turn by the thread that calls, the next look-ups when it calls `prefetch_next`, or else when it asks for the
+        next batch; the scores are the same.
         """
 
         def prepare(batch: EventLog) -> tuple[EventLog, Sequence[Query], Gathered]:
             queries = ask(batch)
             return batch, queries, self.gather(batch, queries, self.model.gather)
 
-        if not self.looks_ahead:
+        if not self.prefetch_in_thread:
             coming, waiting = map(prepare, batches), deque[Any]()
-            self.look_ahead = lambda: waiting.extend(islice(coming, 1 - len(waiting)))
+            self.prefetch_next = lambda: waiting.extend(islice(coming, 1 - len(waiting)))
             try:
-                while self.look_ahead() or waiting:
+                while self.prefetch_next() or waiting:
                     yield self._scored(compute, *waiting.popleft())
             finally:
-                self.look_ahead = _nothing
+                self.prefetch_next = _nothing
                 if waiting:
                     self._compute(waiting.pop()[2], None)
             return
@@ -246,7 +246,7 @@ class Stream:
         before, clock = held.before(query.t, events), held.clock
         if happens := len(events.t) > 0:
             happened = held.before(events.t, events) if self._remembers else before
-            long = self.looks_ahead and not len(query.t) and len(events.t) >= WORTH_A_THREAD
+            long = self.prefetch_in_thread and not len(query.t) and len(events.t) >= WORTH_A_THREAD
             if long and type(positions) is RelativePositions:
                 # contacts and positions know nothing of each other: a thread each
                 with ThreadPoolExecutor(1, "pintgn-positions") as pool:
@@ -258,7 +258,8 @@ class Stream:
                 held.append(events)
             if self._remembers:
                 events.looked_up = model.gather_events(events, self._view(events.t, happened).of(slice(None)))
-        spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
+        whole = [Span(np.arange(len(query.t)), events)]
+        spans = self.blocks.plan(query.t, events, clock) if self._in_blocks else whole
         if len(spans) == 1:
             views = [self._view(query.t, before)]
             inputs = [look_up(query, views[0]) if len(query.t) else None]

@@ -201,7 +201,6 @@ class Step(NamedTuple):
     loss: float  # the mean over all questions
     events: int
     stop: bool  # whether one of them was asked to stop
-    gradients: Tensor | None = None  # of all parameters in a row, of which they have views; None for one worker
 
 
 def joint_step(
@@ -211,8 +210,9 @@ def joint_step(
     events: int,
     stop: bool,
     meanwhile: Callable[[], None] = lambda: None,
+    most: float = 0.0,
 ) -> Step:
-    """Give parameters the gradients of the loss over the questions of all workers.
+    """Give parameters the gradients of the loss over the questions of all workers, of which there are several.
 
     Each worker's loss is the mean over its own events, of which it may have none; the joint one is their mean weighted
     by these numbers, as one worker would have had it. A parameter that no worker has a gradient for has none
@@ -224,11 +224,10 @@ def joint_step(
         events: how many that share has.
         stop: whether this worker was asked to stop.
         meanwhile: what can be done before the others' gradients are there, such as the look-ups for the next batch.
+        most: the largest norm of all gradients together; 0 for any.
     """
     if loss is not None:
         loss.backward()
-    if group.size == 1:
-        return Step(0.0 if loss is None else loss.item(), events, stop)
     with torch.no_grad():
         sizes = [p.numel() for p in parameters]
         known = [0.0 if loss is None else loss.item() * events, events, stop, *(p.grad is not None for p in parameters)]
@@ -243,13 +242,6 @@ def joint_step(
         gradients /= max(everyone, 1)
         for p, gradient, some in zip(parameters, gradients.split(sizes), used, strict=True):
             p.grad = gradient.view_as(p) if some else None
-    return Step(total / max(everyone, 1), int(everyone), stopping > 0, gradients)
-
-
-def clip(step: Step, parameters: Sequence[Tensor], most: float) -> None:
-    """Scale gradients so that their norm is at most so much."""
-    if step.gradients is None:
-        torch.nn.utils.clip_grad_norm_(parameters, most)
-    else:  # torch's arithmetic, on one buffer
-        norm = torch.linalg.vector_norm(step.gradients)
-        step.gradients.mul_(torch.clamp(most / (norm + 1e-6), max=1.0))
+        if most:  # the arithmetic of torch's `clip_grad_norm_`, on one buffer
+            gradients.mul_(torch.clamp(most / (torch.linalg.vector_norm(gradients) + 1e-6), max=1.0))
+    return Step(total / max(everyone, 1), int(everyone), stopping > 0)

@@ -19,7 +19,7 @@ from pintgn.events.schema import LATEST, Asking, Feature, Schema
 from pintgn.formatting import plural
 from pintgn.learn.calibration import calibrated_classes, class_calibration, conformal
 from pintgn.learn.metrics import LEAST, Metrics, class_metrics, probabilities, value_metrics
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.task import Answers, Labels, Task, as_tensor
 from pintgn.learn.tasks.values import column_values, column_words
@@ -159,7 +159,7 @@ class Column(Task):
         raise NotImplementedError
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
-        events = scored_events(part)
+        events = part.scored_events
         truth = self.decoded(events)
         asked = ~np.isnan(truth)
         if events.known is not None and part.first + len(part) < parts.log.first + len(parts.log):

@@ -40,7 +40,6 @@ from pintgn.learn.negatives import (
     earlier_pairs,
     random_destination,
 )
-from pintgn.learn.protocol import scored_events
 from pintgn.learn.settings import CHOOSE_BY, Training
 from pintgn.learn.tasks.task import Groups, Labels, Measurement, Sampler, Task
 from pintgn.models.base import Model, eval_mode
@@ -129,7 +128,7 @@ class Link(Task):
         kinds, rank = _kinds(how.negatives, how.rank), how.rank
         name, as_paper = run.settings.name, how.protocol == "paper"
         events, parts, on_batch, observing = how.events, how.parts, how.on_batch, "observing what came before"
-        before, new = parts.before(events), parts.is_new(scored_events(events))
+        before, new = parts.before(events), parts.is_new(events.scored_events)
         only = np.ones(len(new), bool) if as_paper else evenly(len(new), how.most)
         new, of_events = new[only], len(new)
         population = parts.log if as_paper else parts.until(events)  # the papers draw from the whole log
@@ -233,7 +232,7 @@ def compare_part(
     """A part against negatives that are the same for every model and epoch, random ones and, where that is asked,
     historical ones; the stream moves through it."""
     drawn = drawn_for(run, part, negatives, questions)
-    return compare(stream, part, drawn, run.parts.is_new(scored_events(part)))
+    return compare(stream, part, drawn, run.parts.is_new(part.scored_events))
 
 
 def drawn_for(
@@ -251,13 +250,13 @@ def calibrate(run: Run, stream: Stream, drawn: dict[str, Drawn]) -> None:
     are scored and ranked in the same pass, so that no second stream is needed."""
     val, model = run.parts.val, run.model
     earlier, newest = _newest(val)
-    queries = [scored_events(val).query, *(one.query for one in drawn.values())]
-    done = len(scored_events(earlier))
+    queries = [val.scored_events.query, *(one.query for one in drawn.values())]
+    done = len(earlier.scored_events)
     found = [score_part(stream, earlier, [query[:done] for query in queries])] if len(earlier) else []
     among, first, ranked = Candidates(run.parts.until(val), newest, NEXT_AMONG, run.seed), done, []
     with eval_mode(model):
         for batch in newest.batches(max(1, PAIRS_AT_ONCE // (among.count + 1))):
-            events = scored_events(batch)
+            events = batch.scored_events
             end = done + len(events)
             others, valid = among(done - first, end - first)
             wide = np.concatenate([events.dst[:, None], others], 1)

@@ -16,7 +16,7 @@ from pintgn.events.schema import Asking, Feature, Schema
 from pintgn.learn.measure import OnBatch
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.negatives import Negatives
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts
 from pintgn.learn.relation_ranks import Score, both_ways, entities, filtered_ranks
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.link import Link, compare_part, link_loss
@@ -183,7 +183,7 @@ class Related(Link):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Filtered ranks (models, 2e) while the stream moves through a part, which of them touch a new node, and their
         relations; of so many events at most, evenly taken."""
-        events = scored_events(part)
+        events = part.scored_events
         only = np.ones(len(events), bool)
         if most is not None and len(events) > most:
             only[:] = False
@@ -270,7 +270,7 @@ class Related(Link):
     def evaluate(self, run: Run, how: Measurement) -> dict[str, Any]:
         if how.negatives is not None or how.rank not in (None, "all"):
             raise BadInput("a run with relations is ranked among all entities: leave out negatives and rank.")
-        total = len(scored_events(how.events))
+        total = len(how.events.scored_events)
         found = Task.evaluate(self, run, dataclasses.replace(how, rank=None))
         return found | {"events": min(how.most, total), "of_events": total}
 
@@ -292,7 +292,7 @@ class EarlierAnswers:
     """The triples of a training part in both directions: what was answered before, to draw negatives from."""
 
     def __init__(self, log: EventLog):
-        events = scored_events(log)
+        events = log.scored_events
         assert events.schema.relation is not None
         self.pools = entities(log)
         self.width, self.kinds = np.int64(max(log.nodes, 1)), np.int64(2 * events.schema.relation[1])

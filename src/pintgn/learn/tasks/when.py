@@ -16,7 +16,7 @@ from pintgn.events.moment import read_duration
 from pintgn.events.schema import Asking, Schema
 from pintgn.learn.calibration import calibrated_classes, class_calibration
 from pintgn.learn.metrics import LEAST, Metrics, chance_metrics, probabilities
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.task import Answers, Labels, Task, as_tensor
 from pintgn.models.base import Model
@@ -106,7 +106,7 @@ class When(Task):
         return (asked, query), actors.within(query.src, query.dst, query.t, self.horizon).astype(np.float64)
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
-        events, actors = scored_events(part), Actors(parts.until(part), self.pairs)
+        events, actors = part.scored_events, Actors(parts.until(part), self.pairs)
         (asked, query), truth = self._ask(events, actors, part.t[-1], np.random.default_rng([7, part.first]))
         if asked.sum() < LEAST:
             show = parts.log.schema.time.show

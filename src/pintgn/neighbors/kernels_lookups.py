@@ -1,7 +1,19 @@
-"""Native look-ups about two nodes: when they last met, how often, which way. Arrays and gates: `kernels_neighbors`.
+"""Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
 
-`sent` counts what went out, so questions about a whole list take a few steps however long it is. Two busy nodes have a
-list of their own (`own_list`); only where one has fewer than `hub` entries, these are read through.
+The adjacency is five arrays. `heads[v] = (first, length)` says where node v's entries lie in the four arenas `ids` (the
+other endpoint), `times`, `numbers` (event numbers) and `sent` (how many entries of the list go out, from the oldest to
+this one). Entries lie **newest first**, so that "the k most recent" is one forward copy, and a time or event gate is a
+cut at the front of a sorted run.
+
+Two nodes that both have `hub` entries and more have a list of their own in the same arenas, so that nobody has to read
+through either's: `pair_heads[slot]`, where `slot` is that of the two in `pair_keys`. It counts as sent what goes from
+the smaller node to the larger.
+
+Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries`). A node of -1 is one
+that is not to be looked at: it has no entries. Kernels release the GIL and use one thread.
+
+Of two nodes: `sent` counts what went out, so questions about a whole list take a few steps however long it is. Only
+where one has fewer than `hub` entries (`own_list`), entries are read through.
 """
 
 from __future__ import annotations
@@ -9,9 +21,157 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.neighbors.kernels_neighbors import is_hub, pair_slot, visible, window_end
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
 BLOCK = np.uint64(32)
+"""Entries of a list that are compared at once."""
+
+
+# --- a counter-based generator: draw number i of a key is a pure function of (key, i) --------------------
+
+
+@kernel
+def mix(z):
+    """The finalizer of splitmix64: a bijection of 64 bits that passes for random."""
+    z = (z ^ (z >> np.uint64(30))) * MIX_1
+    z = (z ^ (z >> np.uint64(27))) * MIX_2
+    return z ^ (z >> np.uint64(31))
+
+
+# --- cuts -------------------------------------------------------------------------------------------------
+
+
+@inner
+def newest_before(times, numbers, first, stop, t, before):
+    """First index in [first, stop) from which on every time is < t and every event number < before.
+
+    Times and numbers fall together along a run, so both gates cut a prefix. The usual query is later than
+    everything stored and costs one comparison; else gallop from the newest, because the entries to skip are few.
+    Only among simultaneous entries numbers may rise (see `kernels_storage`): a gate that parts them hides all that
+    follow one of the hidden.
+    """
+    index = first_below(times, numbers, first, stop, t, before)
+    end = index + 1
+    while end < stop and times[end] == times[index]:
+        if numbers[end] >= before:
+            index = end + 1
+        end += 1
+    return index
+
+
+@inner
+def first_below(times, numbers, first, stop, t, before):
+    """First index in [first, stop) with time < t and event number < before, if both fall."""
+    if first >= stop or (times[first] < t and numbers[first] < before):
+        return first
+    low, step = first, 1
+    while low + step < stop and not (times[low + step] < t and numbers[low + step] < before):
+        low += step
+        step *= 2
+    high = min(low + step, stop)
+    low += 1
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < t and numbers[middle] < before:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inner
+def window_end(times, first, stop, oldest):
+    """First index in [first, stop) with time < oldest."""
+    low, high = first, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] >= oldest:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def visible(heads, times, numbers, node, t, before):
+    """The indices [first, stop) of a node's entries that a query may see."""
+    if node < 0 or node >= heads.shape[0]:
+        return 0, 0
+    first = heads[node, 0]
+    stop = first + heads[node, 1]
+    first = newest_before(times, numbers, first, stop, t, before)
+    return first, stop
+
+
+# --- busy pairs -------------------------------------------------------------------------------------------
+
+
+@inner
+def pair_slot(keys, u, v):
+    """Where the list of two nodes is, or the free slot (-1) where it would be; the table is never full, its size a
+    power of two."""
+    a, b = min(u, v), max(u, v)
+    mask = np.uint64(keys.shape[0] - 1)
+    slot = mix(np.uint64(a) << np.uint64(32) | np.uint64(b)) & mask
+    while keys[slot, 0] >= 0 and (keys[slot, 0] != a or keys[slot, 1] != b):
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)
+
+
+@inner
+def is_hub(heads, node, hub):
+    return 0 <= node < heads.shape[0] and heads[node, 1] >= hub
+
+
+# --- look-ups ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def recent(
+    heads, ids, times, numbers, nodes, t, before, out_ids, out_t, out_dt, out_numbers, out_mask
+):  # fmt: skip
+    """The most recent entries of each query, newest first; the rest of each row is zero and masked out."""
+    k = out_ids.shape[1]
+    for q in range(nodes.shape[0]):
+        now = t[q]
+        first, stop = visible(heads, times, numbers, nodes[q], now, before[q])
+        # One loop per array and unsigned indices: each becomes a plain vector copy.
+        p, count, width = np.uint64(first), np.uint64(min(stop - first, k)), np.uint64(k)
+        row_ids, row_t, row_dt = out_ids[q], out_t[q], out_dt[q]
+        row_numbers, row_mask = out_numbers[q], out_mask[q]
+        for j in range(count):
+            row_ids[j] = ids[p + j]
+        for j in range(count):
+            row_t[j] = times[p + j]
+        for j in range(count):
+            row_dt[j] = now - times[p + j]
+        for j in range(count):
+            row_numbers[j] = numbers[p + j]
+        for j in range(count):
+            row_mask[j] = True
+        for j in range(count, width):
+            row_ids[j] = 0
+        for j in range(count, width):
+            row_t[j] = 0
+        for j in range(count, width):
+            row_dt[j] = 0
+        for j in range(count, width):
+            row_numbers[j] = 0
+        for j in range(count, width):
+            row_mask[j] = False
+
+
+@kernel
+def count(heads, ids, times, numbers, nodes, t, before, out):
+    """How many entries each query may see."""
+    for q in range(nodes.shape[0]):
+        first, stop = visible(heads, times, numbers, nodes[q], t[q], before[q])
+        out[q] = stop - first
+
+
+# --- look-ups about two nodes ---------------------------------------------------------------------------------
 
 
 @inner
@@ -86,7 +246,7 @@ def last(
 
 
 @kernel
-def count(heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, out):
+def count_pairs(heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, out):
     """How many events between two nodes each query may see."""
     for q in range(src.shape[0]):
         first, stop, known = own_list(
