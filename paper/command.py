@@ -14,12 +14,12 @@ from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds, shown_seeds
 from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, emit_json, say
 from pintgn.cli.help_format import apply_style
-from pintgn.cli.shared_work import On
 from pintgn.errors import BadInput
 
 if TYPE_CHECKING:
     from paper.results import Results
 
+On = Annotated[str, Option(help="Where workers run: local, or ray (the cluster that RAY_ADDRESS names).")]
 What = Annotated[str, Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, all of these; or best: ours.")]
 
 

@@ -48,7 +48,7 @@ def test_next_lines_of_training_and_tuning_work_when_pasted(ask, tmp_path):
     code, _, err = ask("train", *data, *QUICK, "-o", "a run")
     assert code == 0, err
     lines = [line.strip() for line in err.partition("Next:")[2].splitlines() if line.strip()]
-    assert [re.search(r"pintgn (\w+)", line)[1] for line in lines] == ["evaluate", "recommend", "predict", "serve"]
+    assert [re.search(r"pintgn (\w+)", line)[1] for line in lines] == ["evaluate", "recommend", "explain", "serve"]
     for line in lines[:-1]:  # tests/cli/test_stranger.py starts the service
         done = paste(line, tmp_path)
         assert done.returncode == 0, (line, done.stderr)
@@ -72,7 +72,7 @@ def test_next_lines_of_a_run_with_relations_work_when_pasted(ask, tmp_path):
     code, _, err = ask("train", *data, *QUICK, "-o", "a run")
     assert code == 0, err
     lines = [line.strip() for line in err.partition("Next:")[2].splitlines() if line.strip()]
-    assert [re.search(r"pintgn (\w+)", line)[1] for line in lines] == ["evaluate", "recommend", "predict", "serve"]
+    assert [re.search(r"pintgn (\w+)", line)[1] for line in lines] == ["evaluate", "recommend", "explain", "serve"]
     for line in lines[:-1]:
         done = paste(line, tmp_path)
         assert done.returncode == 0, (line, done.stderr)

@@ -92,10 +92,9 @@ def test_every_option_of_reading_is_on_the_command_line_and_in_python():
     from pintgn.cli.source import OPTIONS
     from pintgn.ingest.read_options import GROUPS
 
-    said = {"no_header": "header", "columns": "names"}
     python = set(inspect.signature(pintgn.read_events).parameters) - {"source", "like", "progress", *GROUPS}
     python |= {field.name for group in GROUPS.values() for field in dataclasses.fields(group)}
-    assert {said.get(name, name) for name in OPTIONS} == python - {"predict"} | {"query"}
+    assert set(OPTIONS) == python - {"predict"} | {"query"}
 
 
 def test_a_dirty_table_is_read_with_what_the_errors_say(ask):

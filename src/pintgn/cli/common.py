@@ -30,6 +30,12 @@ def say(text: Any) -> None:
     console(stderr=True).print(text, markup=False)
 
 
+def note(text: str | None) -> None:
+    """A note on stderr, if there is one."""
+    if text:
+        say(f"note: {text}")
+
+
 def answer(as_json: bool, facts: Any, shown: Any) -> None:
     """The answer on stdout: one JSON object for machines, or text or a table for people.
 

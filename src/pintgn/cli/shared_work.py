@@ -17,8 +17,6 @@ Workers = Annotated[
     int, Option(min=1, help="Number of processes on this machine that share the work; for several machines: torchrun.")
 ]
 
-On = Annotated[str, Option(help="Where workers run: local, or ray (the cluster that RAY_ADDRESS names).")]
-
 
 def share_out(count: int, data: str = "") -> None:
     """Start so many workers with this very command, and end with them. Nothing in a process that is one already."""

@@ -16,10 +16,11 @@ from typer import Argument, Option
 
 from pintgn.cli.common import Bar, say
 from pintgn.cli.help_format import READING
+from pintgn.cli.option_groups import options_of
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
-from pintgn.ingest.read_options import grouped
+from pintgn.ingest.read_options import GROUPS, grouped
 
 Data = Annotated[
     str,
@@ -36,72 +37,31 @@ def _option(*names: str, metavar: str | None = None, help: str) -> Any:
     return Option(*names, metavar=metavar, help=help, rich_help_panel=READING)
 
 
+def _option(name: str, kind: Any, default: Any, *flags: str, metavar: str, help: str) -> inspect.Parameter:
+    about = Option(*flags, metavar=metavar, help=help, rich_help_panel=READING)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
+
+
 COLUMN, COLUMNS = "COLUMN", "COLUMNS"
-OPTIONS: dict[str, Any] = {
-    "query": Annotated[str | None, _option(metavar="SQL", help="Of a database: a query, or the name of a table.")],
-    "src": Annotated[str, _option(metavar=COLUMN, help="The source ids: who acts.")],
-    "dst": Annotated[str, _option(metavar=COLUMN, help="The destination ids: on whom.")],
-    "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="The times: numbers, or ISO-8601 dates.")],
-    "time_format": Annotated[
-        str | None,
-        _option(metavar="FORMAT", help="Format of times: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970."),
-    ],
-    "assume_zone": Annotated[
-        str | None, _option(metavar="ZONE", help="Zone of dates that are written without one, such as Europe/Berlin.")
-    ],
-    "features": Annotated[
-        str | None, _option(metavar=COLUMNS, help="Event features, separated by commas; 'all' for every other column.")
-    ],
-    "categorical": Annotated[
-        str | None, _option(metavar=COLUMNS, help="Features that are categories although they are numbers.")
-    ],
-    "encoding": Annotated[
-        str, _option(metavar="KIND", help="Encoding of categories: auto, onehot, hash, code; or COLUMN=KIND,….")
-    ],
-    "decimal": Annotated[
-        str | None, _option(metavar="MARK", help="Decimal mark of numbers in text: , for 1.234,50 and . for 1,234.50.")
-    ],
-    "fill": Annotated[float | None, _option(help="Value of missing features; an error by default.")],
-    "label": Annotated[str | None, _option(metavar=COLUMN, help="Labels, such as a node's changing state.")],
-    "known_at": Annotated[
-        str | None, _option(metavar=COLUMN, help="Times at which what is predicted becomes known; empty for never.")
-    ],
-    "op": Annotated[str | None, _option(metavar=COLUMN, help="Operation of an event: add, delete, node or remove.")],
-    "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="New node features that node events carry.")],
-    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id', and numbers or text.")],
-    "bipartite": Annotated[
-        bool | None,
-        _option("--bipartite/--no-bipartite", help="Source and destination ids are separate namespaces, or the same."),
-    ],
-    "sort": Annotated[
-        bool | None,
-        _option("--sort/--no-sort", help="Sort the events by time; with a note by default. --no-sort refuses."),
-    ],
-    "skip_bad": Annotated[bool, _option("--skip-bad", help="Leave out rows that cannot be used, and count them.")],
-    "max_bad": Annotated[
-        float, _option(metavar="LIMIT", help="How many rows --skip-bad may leave out; below 1, a share of all.")
-    ],
-    "drop_duplicates": Annotated[
-        bool, _option("--drop-duplicates", help="Of rows equal in every column that is read, keep the first.")
-    ],
-    "strict": Annotated[bool, _option("--strict", help="Refuse a deletion of something never added.")],
-    "delimiter": Annotated[str | None, _option(help="Separator of CSV columns; detected by default.")],
-    "charset": Annotated[str, _option(help="Encoding of a text file, such as latin-1.")],
-    "skip_lines": Annotated[int, _option(help="Lines above the header to skip.")],
-    "comment": Annotated[
-        str | None, _option(metavar="MARK", help="How lines of comment begin; # and % at the top are detected.")
-    ],
-    "columns": Annotated[str | None, _option(metavar=COLUMNS, help="Names for the columns of a CSV without a header.")],
-    "no_header": Annotated[
-        bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
-    ],
-}
+OPTIONS = {
+    option.name: option
+    for option in (
+        _option("query", str | None, None, metavar="SQL", help="Of a database: a query, or the name of a table."),
+        _option("src", str, "src", metavar=COLUMN, help="The source ids: who acts."),
+        _option("dst", str, "dst", metavar=COLUMN, help="The destination ids: on whom."),
+        _option("t", str, "t", "--time", "-t", metavar=COLUMN, help="The times: numbers, or ISO-8601 dates."),
+        _option("features", str | None, None, metavar=COLUMNS,
+                help="Event features, separated by commas; 'all' for every other column."),
+        _option("label", str | None, None, metavar=COLUMN, help="Labels, such as a node's changing state."),
+        _option("bipartite", bool | None, None, "--bipartite/--no-bipartite", metavar="",
+                help="Source and destination ids are separate namespaces, or the same."),
+        *(option for group in GROUPS.values() for option in options_of(group, READING)),
+    )
+}  # fmt: skip
+"""Every option of reading by name: those that `read_events` takes by itself, then its groups."""
 LARGE = 20_000_000
 """Bytes from which on reading a file is shown."""
-FLAGS = {"src": "--src", "dst": "--dst", "t": "--time"}
-DEFAULTS: dict[str, Any] = {
-    "src": "src", "dst": "dst", "t": "t", "charset": "utf-8", "encoding": "auto", "max_bad": 0.1, "skip_lines": 0,
-}  # fmt: skip
+FLAGS = {"src": "--src", "dst": "--dst", "t": "--time", "names": "--columns"}
 DIRECT = ("src", "dst", "t", "features", "label", "bipartite")
 """What `read_events` takes by itself; everything else is in one of its groups."""
 SHOWN = 8
@@ -111,15 +71,6 @@ SHOWN = 8
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a DATA argument and every ingest option; it gets a `load` that reads DATA or a file like it."""
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "load"]
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=DEFAULTS.get(name, False if kind.__origin__ is bool else None),
-            annotation=kind,
-        )
-        for name, kind in OPTIONS.items()
-    ]
 
     @wraps(command)
     def wrapped(data: str, **given: Any) -> None:
@@ -146,7 +97,7 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
         command(load=read, **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
-    signature += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
+    signature += [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *OPTIONS.values()]
     wrapped.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in signature}
     return wrapped
@@ -178,8 +129,7 @@ def flags(options: dict[str, Any]) -> str:
     """Options as they are written on a command line; those with their default are left out."""
     words: list[str] = []
     for name, value in options.items():
-        usual = DEFAULTS.get(name, False if isinstance(value, bool) else None)
-        if value is None or (value == usual and not (value is False and name in ("sort", "bipartite"))):
+        if value is None or (name in OPTIONS and value == OPTIONS[name].default):
             continue
         flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
         words += [flag.replace("--", "--no-", 1) if value is False else flag]
@@ -187,7 +137,7 @@ def flags(options: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
+def load(data: str, **options: Any) -> EventLog:
     """Events from a file, a folder, a database or a named data set."""
     from pintgn.datasets import public as datasets
     from pintgn.events.stats import repeats
@@ -210,7 +160,6 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
         from pintgn.learn.folder import Folder
 
         data = str(Folder(path).events)
-    options["header"], options["names"] = False if no_header else None, options.pop("columns")
     for name in LISTS:
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]

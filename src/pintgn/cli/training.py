@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
+from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, note, say
 from pintgn.cli.evaluation import after_training
 from pintgn.cli.option_groups import grouped
 from pintgn.cli.shared_work import Workers, restarted, share_out, writes
@@ -150,15 +148,17 @@ def train(
     from pintgn.learn import memory_budget
     from pintgn.learn.defaults import resolved
     from pintgn.learn.settings import Settings
+    from pintgn.learn.tasks.values import few_values
 
     settings = Settings.of(given)
     log = load()
-    note_few_values(log, settings)
+    note(few_values(log, settings.task))
     found = resolved(settings, log)
     bytes_of = memory_budget.require(found, log)
     if dry_run:
         emit_json(found.to_dict() | {"memory": bytes_of}) if as_json else print(found.to_toml(), end="")
-        say(shown_memory(bytes_of))
+        parts = ", ".join(f"{n} {size(b)}" for n, b in sorted(bytes_of.items(), key=lambda one: -one[1]))
+        say(f"memory: about {size(sum(bytes_of.values()))} at most ({parts})")
         return
     about = settings.task.relation if settings.task.scores_links else settings.task.predict
     folder = folder or free_folder(
@@ -229,6 +229,7 @@ def tune(
     given = read_given(chosen)
     read_task(given, load, task)
     from pintgn.learn.settings import Settings
+    from pintgn.learn.tasks.values import few_values
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search
 
@@ -241,7 +242,7 @@ def tune(
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
     folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
     log = load()
-    note_few_values(log, Settings.of(given))
+    note(few_values(log, Settings.of(given).task))
     try:
         found = search(
             log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, progress=progress
@@ -257,24 +258,11 @@ def tune(
         say(f"\nNext: pintgn train {data} --config {shlex.quote(str(folder / 'best.toml'))}")
 
 
-def note_few_values(log: Any, chosen: Any) -> None:
-    """Say that a column of few whole numbers is regressed, and how to classify it instead."""
-    from pintgn.learn.tasks.values import few_values
-
-    if (said := few_values(log, chosen.task)) is not None:
-        say(f"note: {said}")
-
-
-@contextmanager
-def jobs_of(on: str | None, workers: int) -> Iterator[Any]:
+def jobs_of(on: str | None, workers: int) -> AbstractContextManager[Any]:
     """Workers for independent jobs; None where none are asked for."""
     from pintgn.workers.jobs import open_jobs
 
-    if on is None:
-        yield None
-        return
-    with open_jobs(on, workers) as jobs:
-        yield jobs
+    return nullcontext() if on is None else open_jobs(on, workers)
 
 
 def read_given(chosen: SettingsOptions) -> dict[str, Any]:
@@ -314,22 +302,9 @@ def read_task(given: dict[str, Any], load: Any, asked: TaskOptions) -> None:
         load.about_nodes()
 
 
-def shown_memory(bytes_of: dict[str, int]) -> str:
-    """What training will take, largest first."""
-    parts = sorted(bytes_of.items(), key=lambda one: -one[1])
-    return f"memory: about {size(sum(bytes_of.values()))} at most ({', '.join(f'{n} {size(b)}' for n, b in parts)})"
-
-
 def data_stem(data: str) -> str:
     """What a data file is called, without its endings."""
     return "stdin" if data == "-" else Path(data.rstrip("/")).name.split(".")[0] or "run"
-
-
-def csv_row(values: Iterable[str]) -> str:
-    """One line of a CSV file, quoted where it must be."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(values)
-    return text.getvalue()
 
 
 def holds_run(folder: Path) -> bool:
@@ -394,18 +369,13 @@ def _steps(run: Any, one: str, whole: str) -> list[str]:
     if not run.scores_links:
         first = f"pintgn evaluate {whole} --baselines boosted"
         return [first, f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
-    log, by = run.log, run.settings.task.relation
-    row = {log.schema.src: log.src, log.schema.dst: log.dst}
-    row = {name: str(log.id(int(ends[log.learnable][-1]))) for name, ends in row.items()}
-    relation = run.task.newest
+    log, relation = run.log, run.task.newest
+    src, dst = (shlex.quote(str(log.id(int(ends[log.learnable][-1])))) for ends in (log.src, log.dst))
     more = f" --relation {shlex.quote(relation)}" if relation else ""
-    pairs = " ".join(
-        shlex.quote(csv_row(part)) for part in zip(*(row | ({by: relation} if by else {})).items(), strict=True)
-    )
     return [
-        f"pintgn evaluate {whole} " + ("--most 1000" if by else "--negatives historical --rank 100"),
-        f"pintgn recommend {one} --src {shlex.quote(row[log.schema.src])}{more}",
-        f"printf '%s\\n' {pairs} | pintgn predict {one} -",
+        f"pintgn evaluate {whole} " + ("--most 1000" if relation else "--negatives historical --rank 100"),
+        f"pintgn recommend {one} --src {src}{more}",
+        f"pintgn explain {one} {src} {dst}{more}",
         f"pintgn serve {one}",
     ]
 

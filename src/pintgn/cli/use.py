@@ -28,6 +28,7 @@ Observe = Annotated[
 At = Annotated[
     str | None, Option(help="As of when: a time in the log's unit, or a date; after the newest event by default.")
 ]
+Table = Annotated[Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")]
 ByRelation = Annotated[
     str | None,
     Option(
@@ -52,9 +53,7 @@ def predict(
     against: Annotated[
         str, Option(help="What links are told from: anyone (a random destination), or known (two that met before).")
     ] = "anyone",
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
-    ] = None,
+    output: Table = None,
     overwrite: Overwrite = False,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of PAIRS; detected by default.")] = None,
     charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
@@ -105,9 +104,7 @@ def recommend(
     relation: ByRelation = None,
     at: At = None,
     observe: Observe = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
-    ] = None,
+    output: Table = None,
     overwrite: Overwrite = False,
     on: On = "local",
     as_json: AsJson = False,

@@ -1,15 +1,16 @@
-"""Options of `read_events` in groups that the command line and Python share."""
+"""Options of `read_events` in groups that the command line and Python share; what is said of a field is its help."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.timeformat import UNITS, check_format, zone_of
 
+COLUMN, COLUMNS = {"metavar": "COLUMN"}, {"metavar": "COLUMNS"}
 ENCODINGS = ("auto", "onehot", "hash", "code")
 
 
@@ -17,19 +18,10 @@ ENCODINGS = ("auto", "onehot", "hash", "code")
 class Columns:
     """What further columns of a table mean, and how categories become numbers.
 
-    Args:
-        op: a column that says what an event does: add (1), delete (-1), node (0: the node changes, and carries
-            `node_updates`), or remove (the node goes, and all its living edges are deleted).
-        node_updates: columns that node events carry.
-        nodes: a table of nodes (any source): their ids in a column `id` (or one called as in the events), with
-            `bipartite` also `side` (src or dst), and features: numbers, or text, which is categories.
-        predict: the column that is to be predicted, which may be missing: an event without it is no question. Numbers
-            become the label, which is kept in full; all else a feature in codes. Name it in `fit` as well.
-        known_at: a column of times at which what is to be predicted becomes known about each event, as that of a
-            chargeback; empty where it never does. See docs/tasks.md.
-        categorical: feature columns that are categories although they look like numbers.
-        encoding: "onehot" (a 0/1 column for each category), "hash" (32 columns of ±1, the bits of a hash), "code" (1,
-            2, … in one column), or "auto": one-hot up to 32 categories, else hash. A mapping says it for each column.
+    The table of nodes is any source: their ids in a column `id` (or one called as in the events), with `bipartite` also
+    `side` (src or dst), and features: numbers, or text, which is categories. The column to predict may be missing: an
+    event without it is no question. Numbers become the label, which is kept in full; all else a feature in codes. Name
+    it in `fit` as well.
 
     >>> import pintgn
     >>> links = {"src": ["a", "a"], "dst": ["b", "b"], "t": [1, 2], "what": ["add", "delete"]}
@@ -37,13 +29,24 @@ class Columns:
     EventLog: 2 events, 2 nodes, 1 to 2, of which 1 delete and 0 node
     """
 
-    op: str | int | None = None
-    node_updates: Sequence[str | int] = ()
-    nodes: Any = None
+    op: Annotated[
+        str | int | None,
+        "What an event does: add (1), delete (-1), node (0: it changes), or remove (a node and its living edges).",
+        COLUMN,
+    ] = None
+    node_updates: Annotated[Sequence[str | int], "New node features that node events carry.", COLUMNS] = ()
+    nodes: Annotated[Any, "Node features: a column 'id', and numbers or text.", {"metavar": "FILE"}] = None
     predict: str | int | None = None
-    known_at: str | int | None = None
-    categorical: Sequence[str | int] = ()
-    encoding: str | Mapping[str, str] = "auto"
+    known_at: Annotated[
+        str | int | None, "Times at which what is predicted becomes known; empty for never (docs/tasks.md).", COLUMN
+    ] = None
+    categorical: Annotated[Sequence[str | int], "Features that are categories although they are numbers.", COLUMNS] = ()
+    encoding: Annotated[
+        str | Mapping[str, str],
+        "Encoding of categories: onehot, hash (32 columns of ±1), code (1, 2, … in one column), or auto: one-hot up to "
+        "32 of them, else hash; or COLUMN=KIND,….",
+        {"metavar": "KIND"},
+    ] = "auto"
 
     def __post_init__(self) -> None:
         for kind in [self.encoding] if isinstance(self.encoding, str) else self.encoding.values():
@@ -55,28 +58,24 @@ class Columns:
 class Cleaning:
     """What happens to rows that are out of order, repeated, incomplete or wrong.
 
-    Args:
-        sort: events that are not in order of time are sorted, with a note; simultaneous ones keep their order. True
-            leaves out the note, False makes it an error.
-        skip_bad: leave out rows that cannot be used (no id, no time, no number where one is needed, too few or too
-            many values) instead of ending with an error; a warning counts each kind and names the first ones.
-        max_bad: how many rows may be skipped: a number, or, below 1, a share of all.
-        drop_duplicates: of rows that are equal in every column that is read, keep the first.
-        fill: what a missing feature counts as; otherwise it is an error.
-        strict: refuse to delete what was never added or is already gone.
-
     >>> import pintgn
     >>> late = {"src": [1, 2], "dst": [2, 3], "t": [7, 5]}
     >>> pintgn.read_events(late, cleaning=Cleaning(sort=True)).t.tolist()
     [5, 7]
     """
 
-    sort: bool | None = None
-    skip_bad: bool = False
-    max_bad: float = 0.1
-    drop_duplicates: bool = False
-    fill: float | None = None
-    strict: bool = False
+    sort: Annotated[
+        bool | None,
+        "Sort events by time, simultaneous ones in their order; by default with a note. If not, they are refused.",
+        {"flag": "--sort/--no-sort"},
+    ] = None
+    skip_bad: Annotated[
+        bool, "Leave out rows that cannot be used (no id, time or number, too few or too many values), and count them."
+    ] = False
+    max_bad: Annotated[float, "How many rows may be left out so; below 1, a share of all.", {"metavar": "LIMIT"}] = 0.1
+    drop_duplicates: Annotated[bool, "Of rows equal in every column that is read, keep the first."] = False
+    fill: Annotated[float | None, "Value of missing features; an error by default."] = None
+    strict: Annotated[bool, "Refuse a deletion of something never added, or gone already."] = False
 
     def __post_init__(self) -> None:
         if not self.max_bad >= 0:
@@ -85,20 +84,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How rows, numbers and times are written; found out when not given.
-
-    Args:
-        delimiter: what separates the columns of a text file.
-        header: whether the first line names the columns.
-        names: names for the columns of a text file without a header, or instead of it.
-        skip_lines: lines above the header to skip.
-        comment: how lines of comment begin; where a file begins with # or %, these are.
-        charset: of a text file, such as latin-1.
-        decimal: "," where text writes numbers as 1.234,50, "." where as 1,234.50.
-        time_format: how times are written, where not as ISO-8601: a format of strptime such as "%d.%m.%Y %H:%M", or
-            "s", "ms", "us" or "ns" for numbers that count since 1970 and are then shown as dates.
-        assume_zone: the time zone of dates that are written without one, such as "Europe/Berlin" or "+02:00". Later
-            files, and times that are asked about, are read so, too.
+    """How rows, numbers and times are written; found out when not given. Later files are read so, too.
 
     >>> import pintgn
     >>> german = {"src": [1], "dst": [2], "t": ["24.12.2024"]}
@@ -106,15 +92,31 @@ class FileFormat:
     EventLog: 1 event, 2 nodes, 2024-12-24 to 2024-12-24
     """
 
-    delimiter: str | None = None
-    header: bool | None = None
-    names: Sequence[str] | None = None
-    skip_lines: int = 0
-    comment: str | None = None
-    charset: str = "utf-8"
-    decimal: str | None = None
-    time_format: str | None = None
-    assume_zone: str | None = None
+    delimiter: Annotated[str | None, "Separator of CSV columns; detected by default."] = None
+    header: Annotated[
+        bool | None,
+        "Whether the first line names the columns; without, name them by position, from 0.",
+        {"flag": "--header/--no-header"},
+    ] = None
+    names: Annotated[
+        Sequence[str] | None, "Names for the columns of a CSV, in place of a header.", COLUMNS | {"flag": "--columns"}
+    ] = None
+    skip_lines: Annotated[int, "Lines above the header to skip."] = 0
+    comment: Annotated[
+        str | None, "How lines of comment begin; # and % at the top are detected.", {"metavar": "MARK"}
+    ] = None
+    charset: Annotated[str, "Encoding of a text file, such as latin-1."] = "utf-8"
+    decimal: Annotated[
+        str | None, "Decimal mark of numbers in text: , for 1.234,50 and . for 1,234.50.", {"metavar": "MARK"}
+    ] = None
+    time_format: Annotated[
+        str | None,
+        "Format of times that are not ISO-8601: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970.",
+        {"metavar": "FORMAT"},
+    ] = None
+    assume_zone: Annotated[
+        str | None, "Zone of dates that are written without one, such as Europe/Berlin.", {"metavar": "ZONE"}
+    ] = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and len(self.delimiter) != 1:
