@@ -33,6 +33,7 @@ from .models.ctdne import CTDNE as CTDNE
 from .models.heuristics import EdgeBank as EdgeBank
 from .models.heuristics import Heuristic as Heuristic
 from .models.pint import PINT as PINT
+from .models.stacked import PINTAndTrees as PINTAndTrees
 from .models.static import GAT as GAT
 from .models.static import GraphSAGE as GraphSAGE
 from .models.tgn import JODIE as JODIE

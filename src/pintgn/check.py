@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,15 @@ class Case:
 
     def learn(self) -> None:
         """A model that learns at once is checked with what it has learned; others with the weights they begin with."""
-        if self.model.learns_at_once:
-            log, rng = self.log, np.random.default_rng(self.seed)
-            asked = [log.query, *(log.query.toward(rng.permutation(log.dst)) for _ in self.model.questions)]
-            ((_, columns),) = self.stream().prefetch([log], lambda _: asked, self.model.columns)
-            self.model.learn(columns, self.seed)
+        learner = self.model.boosted if self.model.with_trees else self.model
+        if learner.learns_at_once:
+            log, rng, stream = self.log, np.random.default_rng(self.seed), replace(self, model=learner).stream()
+            asked = [log.query, *(log.query.toward(rng.permutation(log.dst)) for _ in learner.questions)]
+            ((_, columns),) = stream.prefetch([log], lambda _: asked, learner.columns)
+            learner.learn(columns, self.seed)
+        if self.model.with_trees:
+            self.stream()
+            self.model.trees_share.fill_(0.5)
 
     def queries(self, log: EventLog) -> list[Query]:
         """The log's own events and one other destination for each."""

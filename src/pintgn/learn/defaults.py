@@ -42,7 +42,7 @@ def from_training(settings: Settings, train: EventLog) -> Settings:
     if settings.name in MODELS:
         known = model_parameters(settings.name)
         chosen = {key: value for key, value in model_defaults(train, nodes, model).items() if key in known}
-        if settings.name == "pint":  # all others stay as they were published
+        if settings.name in ("pint", "pint+trees"):  # all others stay as they were published
             plain = settings.task.scores_links and settings.task.relation is None
             chosen |= BEYOND_THE_PAPER if plain else BEYOND_THE_PAPER | {"historical": False}
         model = settings.make_model().settings() | chosen | model

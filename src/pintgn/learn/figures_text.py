@@ -124,7 +124,20 @@ def run_table(run: Run) -> str:
     if not run.test:
         return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn embed RUN -o vectors.parquet"
     rows = {run.settings.name: run.test} | run.heuristics
-    return f"{run_title(run)}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
+    notes = [trees_words(run)] if run.history and "trees" in run.history[-1] else []
+    notes += [refit_words(run)] if run.refit else []
+    return "\n\n".join([run_title(run), figures_table(rows), *notes])
+
+
+def trees_words(run: Run) -> str:
+    """What trees beside the network are worth."""
+    found = run.history[-1]["trees"]
+    network, trees, both = (figure(found["chosen_by"], found[what]) for what in ("network", "trees", "both"))
+    name = HEADS.get(found["chosen_by"], found["chosen_by"])
+    return (
+        f"Trees are {found['share']:.0%} of an answer, chosen on validation: {name} {both}; "
+        f"the network alone {network}, trees alone {trees}."
+    )
 
 
 def run_title(run: Run) -> str:

@@ -35,6 +35,7 @@ from pintgn.learn.settings import (
     check_names,
     dataclass_parameters,
 )
+from pintgn.learn.stack import add_trees
 from pintgn.learn.train import Trainer, reproducible
 from pintgn.models.base import Model
 from pintgn.positions import first_use
@@ -161,6 +162,8 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = sil
         with Interruptible() as stop:
             trainer = Trainer(run, negatives, [Checkpoints(progress), Reports(progress), stop])
             trainer.learn()
+        if run.model.with_trees:
+            add_trees(run, trainer, negatives, progress)
         run.note(f"testing the weights of epoch {run.best_epoch}")
         try:
             measure_run(run, trainer.kept, negatives, progress)

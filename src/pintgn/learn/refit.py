@@ -23,6 +23,7 @@ from pintgn.learn.negatives import Negatives
 from pintgn.learn.protocol import Parts
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
+from pintgn.learn.stack import grow_trees
 from pintgn.learn.train import Trainer, reproducible
 
 
@@ -65,6 +66,8 @@ def train_on_everything(run: Run, negatives: Negatives | None, progress: Progres
         with Interruptible() as stop:
             hooks = [Checkpoints(progress), Reports(progress), stop]
             Trainer(again, negatives, hooks, epochs=run.best_epoch).learn()
+        if again.model.with_trees:
+            grow_trees(again, negatives, float(run.model.trees_share))
         again._stream = again.stream_after(again.parts.log)
     _take_calibration(again, run)
     again.spent = {"training_seconds": compiled.working_time() - started}

@@ -121,6 +121,12 @@ class Model(nn.Module):
 
     answers_columns = False
     """Whether the model can be asked about a column of events, not only whether they happen; see `Schema.asking`."""
+    with_trees = False
+    """Whether the model has trees beside its network, grown when that is trained; see `learn.stack`."""
+    boosted: Model
+    """Those trees, of a model that has any."""
+    trees_share: Tensor
+    """How much they count, from 0 to 1."""
     on_processor = False
     """Whether the model computes, or learns, on the processor, whatever the device."""
 

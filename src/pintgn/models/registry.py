@@ -13,6 +13,7 @@ from pintgn.models.base import Model
 
 MODELS = {
     "pint": "pintgn.models.pint.PINT",
+    "pint+trees": "pintgn.models.stacked.PINTAndTrees",
     "tgn": "pintgn.models.tgn.TGN",
     "tgat": "pintgn.models.tgn.TGAT",
     "jodie": "pintgn.models.tgn.JODIE",
