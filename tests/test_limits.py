@@ -74,7 +74,6 @@ SIZES = {
     "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
     "learn.negatives.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
     "report.study.MOST": "tests/report/test_study.py",
-    "learn.run.MAPPED": "tests/events/test_mapped.py::test_a_run_on_many_events_keeps_its_log_mapped",
     "learn.train.KEPT": f"{LEARN}::test_no_figure_depends_on_whether_a_stream_is_kept_between_epochs",
     "learn.tasks.column.MOST_CLASSES": "tests/learn/test_tasks.py::test_too_many_classes_are_refused",
     "learn.train.AT_ONCE": "tests/models/test_boosted.py",

@@ -1,4 +1,4 @@
-"""Columns that name two kinds of nodes with ids in common are noticed; so is a direction that looks reversed."""
+"""Columns that name two kinds of nodes with ids in common are noticed."""
 
 from __future__ import annotations
 
@@ -97,26 +97,6 @@ def test_simulated_worlds_say_nothing(tmp_path):
     for world in ("repeat", "twins", "shop"):
         table = simulate(world, events=500, seed=0).to_table()
         assert notes(table, *table.column_names[:3]) == ""
-
-
-@pytest.mark.parametrize(
-    ("names", "reversed"),
-    [
-        (("item_id", "user_id"), True),
-        (("receiver", "sender"), True),
-        (("to", "from"), True),
-        (("user_id", "item_id"), False),
-        (("sender", "receiver"), False),
-        (("src", "dst"), False),
-        (("seller", "buyer"), True),
-        (("page", "editor"), True),
-        (("i", "u"), False),
-    ],
-)
-def test_a_direction_that_looks_reversed_is_noticed(names, reversed):
-    note = notes(table(["a", "b"], ["x", "y"], names), *names)
-    assert (f"swap src and dst (--src {names[1]} --dst {names[0]})" in note) == reversed, note
-    assert bool(note) == reversed
 
 
 def test_kinds_are_found_in_names_of_any_style():

@@ -25,7 +25,7 @@ from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 
-OUTPUT = "Output file: .parquet, .arrow, .csv, .csv.gz or .csv.zst; - writes CSV to standard output."
+OUTPUT = "Output file: .parquet, .csv, .csv.gz or .csv.zst; - writes CSV to standard output."
 app = typer.Typer(help="Inspect and convert events, download public data sets.", no_args_is_help=True)
 
 

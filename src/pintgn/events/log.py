@@ -360,8 +360,7 @@ class EventLog:
         return self.to_table().to_pandas()
 
     def save(self, path: str | Path) -> None:
-        """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read; or, where the
-        name ends in .arrow, an Arrow file that is mapped instead of read."""
+        """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read."""
         from pintgn.events.store import save
 
         save(self, path)

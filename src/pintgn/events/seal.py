@@ -1,7 +1,7 @@
 """A checksum over a whole saved log: a file that was damaged since is refused before its own format reads it.
 
 Page checksums of Parquet leave out the footer, where a flipped bit can change rows or bring the reader down. The seal
-stands between the last data and the footer, where Parquet and Arrow allow anything: a mark, and a digest of all other
+stands between the last data and the footer, where Parquet allows anything: a mark, and a digest of all other
 bytes. Other readers pass over it; a program that writes the file anew leaves it out.
 """
 
@@ -18,13 +18,11 @@ from pintgn.files import regular
 MARK = b"\0sealed:pintgn\0\1"
 DIGEST = 16
 SEAL = len(MARK) + DIGEST
-ENDS = (b"PAR1", b"ARROW1")
-"""How files end, after the length of their footers in four bytes."""
 CHUNK = 1 << 20
 
 
 def seal(path: Path) -> None:
-    """Put a seal on a Parquet or Arrow file."""
+    """Put a seal on a Parquet file."""
     with open(path, "rb+") as file:
         footer = _footer(file)
         made = _digest(file, footer, footer)
@@ -38,6 +36,8 @@ def check_seal(path: Path) -> bool:
     """Whether a file has a seal; an error if it does not fit the file. What cannot be read is for others to say."""
     try:
         with open(regular(path), "rb") as file:
+            if file.read(6) == b"ARROW1":  # sealed by older versions, and read by none
+                return False
             footer = _footer(file)
             file.seek(max(footer - SEAL, 0))
             found = file.read(SEAL if footer >= SEAL else 0)
@@ -59,13 +59,9 @@ def check_seal(path: Path) -> bool:
 def _footer(file: BinaryIO) -> int:
     """Where the footer begins, by its own length; -1 where that cannot be."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - 10, 0))
-    tail = file.read(10)
-    for end in ENDS:
-        if size >= 12 and tail.endswith(end):
-            stop = len(tail) - len(end)
-            return max(size - len(end) - 4 - int.from_bytes(tail[stop - 4 : stop], "little"), -1)
-    return -1
+    file.seek(max(size - 8, 0))
+    tail = file.read(8)
+    return max(size - 8 - int.from_bytes(tail[:4], "little"), -1) if size >= 12 and tail[4:] == b"PAR1" else -1
 
 
 def _digest(file: BinaryIO, end: int, rest: int) -> bytes:

@@ -20,7 +20,6 @@ from pintgn.events.categories import spread, word_array
 from pintgn.events.checks import frozen
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
-from pintgn.events.mapped import ENDING, mapped_schema, open_mapped, save_mapped
 from pintgn.events.numbering import Numbering, UnfitIds, as_ids
 from pintgn.events.schema import FEATURE, LATEST, NODE, SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
@@ -54,27 +53,24 @@ METADATA = {
 }
 """What the footer says about a log."""
 AGAIN = "Save the log again."
+ARROW = "Pass pyarrow.feather.read_table(…) to read_events; a log is saved as .parquet."
+"""What to do about a file that older versions wrote where a log's name ended in .arrow."""
 THRIFT_LIMIT = 2**31 - 1
 """A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
 COLUMNS = 32
 """Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-ENDINGS = (".parquet", ".arrow", ".csv", ".tsv", ".csv.gz", ".csv.zst")
+ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
 
 
 def save(log: EventLog, path: str | Path) -> None:
-    """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read; an Arrow file, which is
-    mapped instead of read, where the name ends in .arrow (see `mapped`).
+    """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read.
 
     The footer also holds the schema and the node table (ids, sides, features). The file has a seal (see `seal`): one
     that was damaged since is refused. It is written under another name and renamed at the end, so that nobody ever
     sees half of it.
     """
-    if Path(path).suffix.lower() == ENDING:
-        with writing_table(path) as part:
-            save_mapped(log, part)
-        return
     layout = Layout(log, exact=True)
     schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
     writing = {"compression": "zstd", "use_dictionary": _repeated(layout), "write_page_checksum": True}
@@ -97,8 +93,7 @@ def _repeated(layout: Layout) -> list[str]:
 
 
 def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = None) -> None:
-    """Write a log by the ending of its name: .parquet or .arrow (as `EventLog.save`), .csv or .tsv, these also .gz or
-    .zst.
+    """Write a log by the ending of its name: .parquet (as `EventLog.save`), .csv or .tsv, these also .gz or .zst.
 
     Text has a header and the users' own ids, categories and times to the last digit. It cannot hold the node
     table, categories that do not occur, or the name of a time zone (times are then in UTC).
@@ -114,7 +109,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     endings = [ending.lower() for ending in path.suffixes]
     compression = COMPRESSED.get(endings[-1]) if endings else None
     kind = "".join(endings[-2:-1] if compression else endings[-1:])
-    if kind in (".parquet", ".pq", ENDING) and not compression:
+    if kind in (".parquet", ".pq") and not compression:
         return save(log, path)
     if kind not in (".csv", ".tsv", ".txt"):
         raise BadInput(f"{path.name} ends in nothing that pintgn can write.{suggest(''.join(endings), ENDINGS)}")
@@ -149,15 +144,16 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 def no_parquet(path: Path) -> BadFile:
     """What to say about a file that Parquet's reader cannot open."""
     with open(path, "rb") as file:
-        if file.read(4) == b"PAR1":
-            return BadFile(f"{path.name} is cut off or damaged: its Parquet footer is gone. Copy it again.")
+        start = file.read(6)
+    if start[:4] == b"PAR1":
+        return BadFile(f"{path.name} is cut off or damaged: its Parquet footer is gone. Copy it again.")
+    if start == b"ARROW1":
+        return BadFile(f"{path.name} is an Arrow file. {ARROW}")
     return BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.")
 
 
 def saved_schema(path: Path) -> Schema:
     """The schema of a log written by `save`, without its events."""
-    if path.suffix.lower() == ENDING:
-        return mapped_schema(path)
     with open_parquet(path) as file, reading(path, AGAIN):
         return Schema.from_json(json.dumps(json.loads((file.schema_arrow.metadata or {})[KEY])["schema"]))
 
@@ -169,8 +165,6 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
         raise BadFile(f"there is no file {path}.")
     if path.is_dir():
         raise BadFile(f"{path} is a folder; a saved log is one file. Use pintgn.read_events for folders.")
-    if path.suffix.lower() == ENDING:
-        return open_mapped(path)
     if not checked:
         check_seal(path)
     with open_parquet(path) as file:

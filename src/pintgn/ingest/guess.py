@@ -1,4 +1,4 @@
-"""Guesses by column names: which columns are src, dst and t, and whether ids or direction look mistaken."""
+"""Guesses by column names: which columns are src, dst and t, and whether their ids name two kinds of nodes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ KINDS = {
 }
 PEOPLE, THINGS, FILLING = (frozenset(words.split()) for words in KINDS.values())
 """Words in column names; `FILLING` does not name a kind."""
-ACTIVE = frozenset(NAMES["src"].split()) - {"u", "head", "node1"}
-PASSIVE = frozenset(NAMES["dst"].split()) - {"i", "v", "tail", "node2", "object"}
 
 
 def by_name(names: Sequence[str]) -> dict[str, str]:
@@ -61,27 +59,18 @@ def konect(source: Source) -> dict[str, Any]:
     return {"src": "0", "dst": "1", "t": "3"} | ({"bipartite": True} if words[0] == "bip" else {})
 
 
-# -- warnings ----------------------------------------------------------------------------------------------
-
-
 def note_sides(src: np.ndarray, dst: np.ndarray, names: tuple[str, str]) -> None:
-    """Warn if columns of two kinds share ids, or if the direction looks reversed."""
-    one, other = (kind_of(name) for name in names)
-    said = []
-    two_kinds = one != other and {one, other} <= PEOPLE | THINGS and not {one, other} <= PEOPLE
+    """Warn if columns of two kinds share ids."""
+    kinds = {kind_of(name) for name in names}
+    two_kinds = len(kinds) == 2 and kinds <= PEOPLE | THINGS and not kinds <= PEOPLE
     if two_kinds and (shared := len(np.intersect1d(src, dst))):
-        said.append(
+        warnings.warn(
             f"{names[0]!r} and {names[1]!r} seem to name two kinds of things, but share {plural(shared, 'id')}, "
             "each of which counts as one node. If they are different, pass bipartite=True (--bipartite), else "
-            "bipartite=False (--no-bipartite)."
+            "bipartite=False (--no-bipartite).",
+            PintgnWarning,
+            stacklevel=5,
         )
-    if (one in THINGS and other in PEOPLE) or (one in PASSIVE and other in ACTIVE):
-        said.append(
-            f"links go from {names[0]!r} to {names[1]!r}, so the next {names[1]!r} of a {names[0]!r} is predicted. "
-            f"For the other way round, swap src and dst (--src {names[1]} --dst {names[0]})."
-        )
-    for sentence in said:
-        warnings.warn(sentence, PintgnWarning, stacklevel=5)
 
 
 def kind_of(name: str) -> str:

@@ -15,7 +15,7 @@ from pintgn.ingest.builder import Plan, build
 from pintgn.ingest.predicted import read_predicted
 from pintgn.ingest.read_options import GROUPS, Cleaning, Columns, FileFormat
 from pintgn.ingest.sources import open_source
-from pintgn.ingest.table_source import ParquetSource, SavedSource, Source
+from pintgn.ingest.table_source import ParquetSource, Source
 
 __all__ = ["read_events", "write_events"]
 
@@ -131,8 +131,6 @@ def _as_before(
 
 def _saved(source: Source) -> EventLog | None:
     """The log that a file is, where it was saved by pintgn."""
-    if isinstance(source, SavedSource):
-        return source.log
     return open_log(source.paths[0], checked=True) if isinstance(source, ParquetSource) and source.saved else None
 
 

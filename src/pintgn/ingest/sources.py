@@ -15,12 +15,12 @@ import pyarrow as pa
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest import paths
 from pintgn.ingest.read_options import FileFormat
-from pintgn.ingest.table_source import PARQUET, ArraySource, ParquetSource, SavedSource, Source, TableSource
+from pintgn.ingest.table_source import PARQUET, ArraySource, ParquetSource, Source, TableSource
 from pintgn.ingest.textfile import TextSource
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 """How compressed files begin."""
-SQLITE, DUCKDB, ARROW = b"SQLite format 3\0", b"DUCK", b"ARROW1"
+SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 """How other files begin; DuckDB's after eight bytes."""
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".ods")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
@@ -109,8 +109,6 @@ def _open_path(
         raise BadInput(f"a query asks a database, and {path.name} is none. Leave it out.")
     if path.suffix in PARQUET or start.startswith(b"PAR1"):
         return ParquetSource([str(path)])
-    if start.startswith(ARROW):
-        return SavedSource(path)
     if not start:
         raise BadInput(f"{path.name} is empty. An event file has at least one event.")
     compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)

@@ -1,4 +1,4 @@
-"""Tables as streams of Arrow batches with named columns: frames, arrays, Arrow tables, Parquet files, saved logs."""
+"""Tables as streams of Arrow batches with named columns: frames, arrays, Arrow tables, Parquet files."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
-from pintgn.events.mapped import open_mapped
 from pintgn.events.seal import check_seal
 from pintgn.events.store import KEY, THRIFT_LIMIT, no_parquet
-from pintgn.events.table import Layout
 
 Hints = Mapping[str, pa.DataType]
 """Types that columns of a text file seem to have."""
@@ -280,16 +278,3 @@ class ParquetSource(Source):
             return f"row {row}"
         part = int(np.searchsorted(self.starts, row, "right")) - 1
         return f"row {row - self.starts[part]} of {Path(self.paths[part]).name}"
-
-
-class SavedSource(Source):
-    """A log that was saved as .arrow: its columns as a stream or, where none are chosen, the log itself."""
-
-    def __init__(self, path: Path):
-        self.log, self.title = open_mapped(path), path.name
-        self.stored, self.rows, self.saved = Layout(self.log), len(self.log), True
-        self._set_names(self.stored.names)
-
-    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        for batch in self.stored.batches():
-            yield batch.select(list(columns))

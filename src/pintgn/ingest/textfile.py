@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.store import ARROW
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
 from pintgn.ingest.read_options import FileFormat
@@ -42,6 +43,7 @@ FOREIGN = {
     b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
     b"\xd0\xcf\x11\xe0": "an old Excel file. Save it as .xlsx or CSV",
     b"Obj\x01": "an Avro file. Write it as Parquet or CSV",
+    b"ARROW1": f"an Arrow file. {ARROW.rstrip('.')}",
     b"%PDF": "a PDF. Export the table as CSV",
 }
 

@@ -77,8 +77,7 @@ def holds_run(folder: str | Path) -> bool:
 class Folder:
     """Where a run lives on disk.
 
-    settings.toml · run.json (seed, fingerprint of the data) · events.parquet or events.arrow (the log) ·
-    metrics.jsonl · run.log ·
+    settings.toml · run.json (seed, fingerprint of the data) · events.parquet (the log) · metrics.jsonl · run.log ·
     last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended) ·
     start.safetensors (weights of an earlier run) · refit/ and refit.json (the same model trained on the whole log)
     """
@@ -95,9 +94,8 @@ class Folder:
 
     @property
     def events(self) -> Path:
-        """The file of the log: one that is mapped where there is one."""
-        mapped = self / "events.arrow"
-        return mapped if mapped.exists() else self / "events.parquet"
+        """The file of the log."""
+        return self / "events.parquet"
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

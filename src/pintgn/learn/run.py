@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pintgn.drawing.curves import Picture
 
 logger = logging.getLogger(__name__)
-MAPPED = 1_000_000
-"""Events from which on a run keeps its log as an Arrow file, which is mapped in seconds, instead of Parquet."""
 
 
 @dataclass
@@ -248,9 +246,8 @@ class Run:
         are the caller's own, and whether it is to be trained on the whole log at the end."""
         assert self.folder is not None
         self.folder.write("settings.toml", self.settings.to_toml())
-        path = self.folder / ("events.arrow" if len(self.log) >= MAPPED else "events.parquet")
-        with self.folder.errors(path):
-            self.log.save(path)
+        with self.folder.errors(self.folder.events):
+            self.log.save(self.folder.events)
         facts: dict[str, Any] = {"pintgn": __version__, "format": FORMAT, "seed": self.seed}
         facts |= {"asked": (self.asked or self.settings).to_dict(), "fingerprint": self.fingerprint}
         facts |= {"data": self.log.fingerprint, "events": len(self.log), "nodes": self.log.nodes}
