@@ -19,7 +19,6 @@ INGEST, LEARN, POSITIONS, THEORY = (
 )
 SIZES = {
     "ingest.codec.LONGEST_ID": "tests/serve/test_requests.py",
-    "events.chosen.NARROW": "tests/events/test_chosen.py::test_rows_are_as_wide_as_they_must_be",
     "ingest.download.CHUNK": "tests/ingest/test_download.py::test_pieces_of_any_size_make_the_file",
     "ingest.feature_columns.MOST_CATEGORIES": f"{INGEST}::test_so_many_categories_and_no_more",
     "ingest.feature_columns.MOST_ONE_HOT": f"{INGEST}::test_few_categories_are_columns_and_many_are_hashed",
@@ -30,7 +29,6 @@ SIZES = {
     "ingest.read.MOST_FEATURES": "tests/ingest/test_wide.py",
     "events.kernels.LONGEST_TEXT": f"{INGEST}::test_the_longest_id",
     "events.kernels.RUN": f"{INGEST}::test_nodes_are_numbered_by_first_appearance",
-    "events.moment.FARTHEST": "tests/events/test_moment.py",
     "events.moment.LONGEST": "tests/events/test_moment.py",
     "events.numbering.MOST_NODES": f"{INGEST}::test_more_nodes_than_can_be_numbered_are_refused",
     "events.schema.LATEST": "tests/stream/test_core.py",

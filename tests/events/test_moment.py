@@ -129,7 +129,7 @@ def test_what_is_no_time_is_refused(value):
 
 @pytest.mark.parametrize("value", [np.datetime64("NaT"), pd.NaT])
 def test_no_time_at_all_is_refused(value):
-    with pytest.raises(BadInput, match="is no time"):
+    with pytest.raises(BadInput, match="NaT is neither"):
         read_time(value, PLAIN, INT)
 
 
@@ -152,9 +152,9 @@ def test_nothing_is_rounded_in_silence():
         ("2024-03-16T12:00:00.5", PLAIN, INT, "counted in s, which cannot hold '2024-03-16T12:00:00.5'"),
         (pd.Timestamp(1), TimeUnit("us"), INT, "counted in us"),
         ("2024-03-16T12:00:00.123456789", TimeUnit("us"), INT, "counted in us"),
-        (np.datetime64(1, "ps"), TimeUnit("ns"), INT, "finer than a nanosecond"),
-        (np.datetime64(1, "fs"), TimeUnit("ns"), INT, "finer than a nanosecond"),
-        (np.datetime64(2**62, "Y"), PLAIN, INT, "too far away"),
+        (np.datetime64(1, "ps"), TimeUnit("ns"), INT, "0001 is neither"),
+        (np.datetime64(1, "fs"), TimeUnit("ns"), INT, "0001 is neither"),
+        (np.datetime64(2**62, "Y"), PLAIN, INT, "is neither"),
         ("9999-01-01", TimeUnit("ns"), INT, "within"),
     ):
         with pytest.raises(BadInput, match=said):

@@ -176,17 +176,9 @@ class EventLog:
 
     def between(self, t0: Any = None, t1: Any = None) -> EventLog:
         """Cut by time: the events with t0 <= t < t1, each a number, a date or a text; see `time`."""
-        start = 0 if t0 is None else self.row_at(self.time(t0, bound=True))
-        stop = len(self) if t1 is None else self.row_at(self.time(t1, bound=True))
+        start = 0 if t0 is None else int(np.searchsorted(self.t, self.time(t0, bound=True)))
+        stop = len(self) if t1 is None else int(np.searchsorted(self.t, self.time(t1, bound=True)))
         return self._cut(start, max(start, stop))
-
-    def row_at(self, t: Any) -> int:
-        """How many events come before a time in this log's own count."""
-        return int(np.searchsorted(self.t, t, "left"))
-
-    def ends(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Source and destination of some events."""
-        return self.src[rows], self.dst[rows]
 
     def time(self, value: Any, *, bound: bool = False) -> Any:
         """A time in this log's own count; see `pintgn.events.moment.read_time` for the forms that are taken."""

@@ -17,13 +17,11 @@ from pintgn.events.timeformat import Dates, by_format, read_dates
 
 LONGEST = 64
 """Characters of a time."""
-NUMBER = re.compile(r"[+-]?(\d+|\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+|\.\d+[eE][+-]?\d+)")
+NUMBER = re.compile(r"[+-]?(\d+|\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+|\.\d+[eE][+-]?\d+)", re.A)
 YEAR = re.compile(r"\d{4}|\d{6}|\d{8}")
 """A year, a month or a day without separators, or a count close to 1970: no one can tell."""
-COARSE, FINE = ("Y", "M", "W", "D", "h", "m"), ("ps", "fs", "as")
-"""Units of NumPy that Arrow does not have."""
-FARTHEST = 10**9
-"""Of such a coarse unit, counted from 1970."""
+COARSE = ("Y", "M", "W", "h")
+"""Units in which NumPy writes dates shorter than Arrow reads them."""
 LENGTHS = {
     "w": 604_800 * 10**9, "d": 86_400 * 10**9, "h": 3_600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000,
     "ns": 1,
@@ -36,7 +34,6 @@ DURATION = re.compile(
 """ISO-8601: P30D, PT1H. Years and months have no fixed length."""
 SHORT = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d|w)")
 """As people write it: 10m, 1.5h."""
-SECONDS = re.compile(r"(.*([+-])\d\d:\d\d):(\d\d)")
 EXAMPLE = "such as 2024-01-31 or 2024-01-31T12:00"
 
 
@@ -61,38 +58,32 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
     np.int64(3)
     """
     given: Any = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    value = given
-    zone = unit.assumed or (unit.zone if bound else None)
-    dates: Dates | None = None
+    value = _as_text(given)
+    dates = None
     if isinstance(value, str):
-        value = value.strip()
         if len(value) > LONGEST:
             raise BadInput(f"{_shown(given)} is no time: it has {len(value):,} characters.")
-        if unit.unit is not None and unit.written is not None and "%" in unit.written:
-            found = by_format(pa.array([value]), unit.written)
-            dates = found.in_zone(zone) if isinstance(found, Dates) else None
-        if dates is None and NUMBER.fullmatch(value) and value.isascii():
+        dates = _dates(value, unit, unit.assumed or (unit.zone if bound else None))
+        if dates is None and (number := _number_in(value)) is not None:
             if unit.unit is not None and unit.written is None and YEAR.fullmatch(value):
                 raise BadInput(f"{_shown(given)} may be a date or a count. Write a date {EXAMPLE}.")
-            value = int(value) if value.lstrip("+-").isdecimal() else float(value)
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64):
-        return _number(value, given, dtype, bound)
-    dates = dates or _as_dates(value, given, zone)
+            value = number
+    if _is_number(value):
+        return _counted(value, given, dtype, bound)
     if unit.unit is None:
-        count = "" if dates is None else _nanoseconds(dates) // 10**9
+        count = "" if dates is None else int(dates.counts[0]) * LENGTHS[dates.unit] // 10**9
         advice = f" If they count since 1970, write {count} (seconds) or {count}000 (milliseconds)." if dates else ""
         raise BadInput(f"times here are numbers, given {_shown(given)} ({type(given).__name__}).{advice}")
     if dates is None:
         raise BadInput(f"{_shown(given)} is neither a number nor a date {EXAMPLE}.")
     if (dates.zones == {None}) != (unit.zone is None):
-        bare = isinstance(given, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", given.strip())
-        example = f"{given.strip()}T00:00Z" if bare else "2024-01-31T12:00+01:00"
+        example = f"{value}T00:00Z" if len(value) == len("2024-01-31") else "2024-01-31T12:00+01:00"
         has, then = ("without", "Leave it out") if unit.zone is None else ("with", f"Say it, as in {example}")
         raise BadInput(f"times here are dates {has} a time zone, given {_shown(given)}. {then}.")
-    count, rest = divmod(_nanoseconds(dates), LENGTHS[unit.unit])
+    count, rest = divmod(int(dates.counts[0]) * LENGTHS[dates.unit], LENGTHS[unit.unit])
     if rest and not bound:
         raise BadInput(f"times here are counted in {unit.unit}, which cannot hold {_shown(given)}. Round it.")
-    return _number(count + bool(rest), given, dtype, bound)
+    return _counted(count + bool(rest), given, dtype, bound)
 
 
 def read_times(texts: list[str], unit: TimeUnit) -> np.ndarray | None:
@@ -115,20 +106,20 @@ def read_duration(value: Any, unit: TimeUnit) -> int | float:
     (600, 5400000, 172800)
     """
     given, exact = value, None
-    if isinstance(value, str):
+    if isinstance(value, np.timedelta64):
+        exact = Fraction(int(value.astype("timedelta64[ns]").astype(np.int64)))
+    elif isinstance(value, datetime.timedelta):
+        exact = Fraction(value // datetime.timedelta(microseconds=1)) * 1000
+    elif isinstance(value, str):
         value = value.strip()
-        if NUMBER.fullmatch(value) or value in ("inf", "Infinity"):
-            value = int(value) if value.lstrip("+-").isdecimal() else float(value)
-        elif (found := DURATION.fullmatch(value)) and any(found.groups()):
+        if (found := DURATION.fullmatch(value)) and any(found.groups()):
             parts = zip(found.groups(), "wdhms", strict=True)
             exact = sum((Fraction(count) * LENGTHS[name] for count, name in parts if count), Fraction())
         elif found := SHORT.fullmatch(value):
             exact = Fraction(found[1]) * LENGTHS[found[2]]
-    elif isinstance(value, np.timedelta64):
-        exact = Fraction(int(value.astype("timedelta64[ns]").astype(np.int64)))
-    elif isinstance(value, datetime.timedelta):
-        exact = Fraction((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64):
+        else:
+            value = math.inf if value in ("inf", "Infinity") else _number_in(value)
+    if _is_number(value):
         return value.item() if isinstance(value, np.generic) else value
     if exact is None:
         raise BadInput(f"{_shown(given)} is no length of time, such as P30D, 10m or a number in the log's unit.")
@@ -141,40 +132,41 @@ def read_duration(value: Any, unit: TimeUnit) -> int | float:
     return int(count) if count.denominator == 1 else float(count)
 
 
-def _as_dates(value: Any, given: Any, zone: str | None) -> Dates | None:
-    """A date as a column of one."""
-    if isinstance(value, datetime.date | np.datetime64) and value != value:  # NaT, of NumPy or pandas
-        raise BadInput(f"{_shown(given)} is no time.")
-    written: set[str | None] | None = {"UTC"} if hasattr(value, "to_datetime64") and value.tzinfo is not None else None
-    if hasattr(value, "to_datetime64"):  # pandas, to its own last digit; in UTC where it has a zone
-        value = value.to_datetime64()
-    if isinstance(value, str) and (odd := SECONDS.fullmatch(value)):  # an offset of before there were time zones
-        dates = _as_dates(odd[1], given, None)
-        return dates and dates._replace(
-            counts=dates.counts - int(odd[2] + odd[3]) * LENGTHS["s"] // LENGTHS[dates.unit]
-        )
+def _as_text(value: Any) -> Any:
+    """A text without blanks around it, and a date of Python, pandas or NumPy as one; anything else as it is."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if isinstance(value, np.datetime64):
-        name = np.datetime_data(value.dtype)[0]
-        if name in FINE:
-            raise BadInput(f"{_shown(given)} is finer than a nanosecond. Round it.")
-        if name in COARSE:
-            if abs(int(value.astype(np.int64))) > FARTHEST:
-                raise BadInput(f"{_shown(given)} is too far away.")
-            value = value.astype("datetime64[s]")
-    try:
-        values = pa.array([value])
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        if np.datetime_data(value.dtype)[0] not in COARSE:
+            return str(value)
+        if abs(int(value.astype(np.int64))) < 10**9:  # seconds hold that many years and more
+            return np.datetime_as_string(value, unit="s")
+    return value
+
+
+def _dates(text: str, unit: TimeUnit, zone: str | None) -> Dates | None:
+    """A date as a column of one: written as in the log's file, or as ISO-8601."""
+    if unit.unit is not None and unit.written is not None and "%" in unit.written:
+        found = by_format(pa.array([text]), unit.written)
+        if isinstance(found, Dates):
+            return found.in_zone(zone)
+    return None if NUMBER.fullmatch(text) else read_dates(pa.array([text]), zone)
+
+
+def _number_in(text: str) -> int | float | None:
+    if NUMBER.fullmatch(text) is None:
         return None
-    dates = None if values.null_count else read_dates(values, None if written else zone)
-    return dates and dates._replace(zones=written or dates.zones)
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
-def _nanoseconds(dates: Dates) -> int:
-    """Of one date, since 1970 UTC."""
-    return int(dates.counts[0]) * LENGTHS[dates.unit]
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64)
 
 
-def _number(value: Any, given: Any, dtype: np.dtype | None, bound: bool) -> Any:
+def _counted(value: Any, given: Any, dtype: np.dtype | None, bound: bool) -> Any:
+    """A number in the type of a log's times."""
     whole = isinstance(value, int | np.integer)
     value = int(value) if whole else float(value)
     if bound and not whole and math.isinf(value):

@@ -146,9 +146,11 @@ class TimeUnit:
             try:
                 moment = stamp.astype("datetime64[s]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
                 local = moment.astimezone(zone_of(self.zone)).isoformat(sep=" ")
-                return local[:19] + text[19:] + local[19:]  # a fraction of a second is the same in every zone
+                if len(local) == len("2024-01-31 12:00:00+01:00"):  # not with the seconds of before there were zones
+                    return local[:19] + text[19:] + local[19:]  # a fraction of a second is the same in every zone
             except (AttributeError, KeyError, ValueError, OverflowError):
                 pass  # beyond what Python's datetime holds
+            return f"{text}+00:00"
         return text.removesuffix(" 00:00:00")
 
 

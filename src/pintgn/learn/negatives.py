@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.chosen import NARROW, index_of
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.protocol import destinations
@@ -56,15 +55,15 @@ def earlier_pairs(log: EventLog) -> Negatives:
     Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
     """
     events, otherwise, width = log.scored_events, random_destination(log), np.int64(log.nodes)
-    first = np.sort(np.unique(events.src * width + events.dst, return_index=True)[1])
-    first = first.astype(np.int32 if len(events) <= NARROW else np.int64)  # the first event of each pair
+    first = np.sort(np.unique(events.src * width + events.dst, return_index=True)[1])  # the first event of each pair
 
     def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
         random = otherwise(part, rng)
-        earlier = index_of(first, events.row_at(part.t[0]))
+        earlier = int(np.searchsorted(first, np.searchsorted(events.t, part.t[0])))
         if not earlier:
             return random
-        src, dst = events.ends(first[rng.integers(0, earlier, len(part))])
+        rows = first[rng.integers(0, earlier, len(part))]
+        src, dst = events.src[rows], events.dst[rows]
         free = ~np.isin(src * width + dst, part.src * width + part.dst)
         return replace(random, src=np.where(free, src, random.src), dst=np.where(free, dst, random.dst))
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.chosen import ChosenLog
 from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, touches
 from pintgn.learn.metrics import LEAST
@@ -31,7 +30,7 @@ class Parts:
     train: EventLog
     val: EventLog
     test: EventLog
-    trained: EventLog  # the training events that touch no hidden node; as rows of `train`, so look at its batches
+    trained: EventLog  # the training events that touch no hidden node
     seen: np.ndarray  # (n,) nodes trained on
 
     @classmethod
@@ -59,7 +58,7 @@ class Parts:
                 "Is dst= (--dst) the right column?"
             )
         masked = hidden_nodes(log, train, hidden, seed)
-        trained = ChosenLog.of(train, ~touches(train, masked))
+        trained = train.where(~touches(train, masked)) if masked.any() else train
         if not trained.learnable.any():
             raise BadInput(f"every training event touches a hidden node; hide fewer nodes (hidden={hidden}).")
         return cls(log, train, validation, final, trained, seen_nodes(train, masked))
