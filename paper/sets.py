@@ -24,7 +24,7 @@ def find(name: str, folder: Path | None = None) -> Path | None:
 
 def missing(name: str) -> str:
     """What to do about a set that is not here."""
-    if name not in datasets.DATASETS or datasets.DATASETS[name].url is None:
+    if name not in datasets.DATASETS:
         return f"needs the data: {name} is not public; --data-folder FOLDER with your own {name}.parquet"
     return f"needs the data: pintgn data fetch {name}, or --data-folder FOLDER with {name}.parquet"
 

@@ -68,7 +68,7 @@ def test_pieces_of_any_size_make_the_file(size, site, tmp_path, monkeypatch):
 
 def test_a_broken_connection_leaves_no_file(site, tmp_path):
     site.stops = 5_000
-    with pytest.raises(BadFile, match=r"/set\.csv broke off .* Try again\."):
+    with pytest.raises(BadFile, match=r"/set\.csv cannot be fetched: .* broke off .* Try again"):
         download(site.url, tmp_path / "set.csv")
     assert files(tmp_path) == []
     site.stops = None

@@ -5,19 +5,16 @@ docs/datasets.md says where each file comes from, what it holds, and how to cite
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import platformdirs
-import pyarrow as pa
 
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
@@ -39,15 +36,14 @@ class DataSet:
     events: int
     nodes: int
     features: int
-    url: str | None
-    """None where everyone has to make a copy, whose counts then differ from the published ones."""
+    url: str
     citation: str
     bipartite: bool = False
 
     @property
     def file(self) -> str:
         """What the published file is called, also in a mirror."""
-        return f"{self.name}.csv" if self.url is None else self.url.rsplit("/", 1)[-1]
+        return self.url.rsplit("/", 1)[-1]
 
 
 def _jodie(name: str, about: str, events: int, nodes: int, features: int) -> DataSet:
@@ -73,11 +69,6 @@ _SETS = (
         "https://zenodo.org/records/7213796/files/enron.zip",
         "F. Poursafaei, S. Huang, K. Pelrine, R. Rabbany: Towards Better Evaluation for Dynamic Link Prediction. "
         "NeurIPS 2022 (the file); the e-mail: https://www.cs.cmu.edu/~enron/.",
-    ),
-    DataSet(
-        "twitter", "retweets; not public, bring your own copy (docs/datasets.md)", "jodie", 406_564, 8_925, 768, None,
-        "A. Souza, D. Mesquita, S. Kaski, V. Garg: Provably expressive temporal graph networks. "
-        "NeurIPS 2022 (the recipe).",
     ),
 )  # fmt: skip
 DATASETS: dict[str, DataSet] = {one.name: one for one in _SETS}
@@ -107,8 +98,8 @@ def fetch(
 
     Args:
         name: one of `DATASETS`.
-        mirror: take the file from here instead: a URL or a folder that holds it under its published name (or as
-            NAME.parquet with the columns src, dst, t), or the file itself.
+        mirror: take the file from here instead: a URL or a folder that holds it under its published name (or a folder
+            with NAME.parquet of the columns src, dst, t), or the file itself.
         cache: where to keep it; $PINTGN_CACHE when not given, else the user's cache folder.
         progress: called with the bytes received so far and how many there will be, or None where that is unknown.
         again: fetch it even if it is here.
@@ -117,35 +108,16 @@ def fetch(
     path = _path_of(one, cache)
     if path.is_file() and not again:
         return path
-    here = None if mirror is None or "://" in str(mirror) else _in_folder(one, Path(mirror).expanduser())
     with write_errors(path.parent, "Set PINTGN_CACHE to a folder that can be written."):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
-            log = read_published(name, here or download(_address(one, mirror), Path(folder, one.file), progress))
+            log = _read(one, _found(one, mirror, Path(folder), progress), Path(folder))
             with replacing(path) as part:
                 log.save(part)
     return path
 
 
-def read_published(name: str, path: str | Path) -> EventLog:
-    """A log from a copy of the published file (or of its events as Parquet), checked against the published counts."""
-    one, path = _known(name), Path(path)
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise BadFile(f"cannot read {path} ({error.strerror or error}).") from error
-    with _unzipped(one, path) as (file, form):
-        log = _without_filling(read_events(file, **_how(one, file, form)))
-    found = {"events": len(log), "nodes": log.nodes, "features": log.schema.feature_width}
-    wrong = [
-        f"{found[what]:,} {what} where {getattr(one, what):,}" for what in found if found[what] != getattr(one, what)
-    ]
-    if one.url is not None and wrong:
-        raise BadFile(f"{path.name} is not the published {name}: {', '.join(wrong)} were published. Get it elsewhere.")
-    return log
-
-
-# -- where files are ---------------------------------------------------------------------------------------
+# -- files -------------------------------------------------------------------------------------------------
 
 
 def _known(name: str) -> DataSet:
@@ -159,76 +131,64 @@ def _path_of(one: DataSet, cache: str | Path | None) -> Path:
     return folder / "datasets" / f"{one.name}.parquet"
 
 
-def _address(one: DataSet, mirror: str | Path | None) -> str:
-    if mirror is not None:
-        given = str(mirror)
-        if not given.startswith(("http://", "https://")):
-            raise BadFile(f"mirror {given} is neither a folder nor an http(s) URL.")
-        return given if given.endswith(one.file) else f"{given.rstrip('/')}/{one.file}"
-    if one.url is None:
-        raise BadFile(
-            f"{one.name} is not public. Make your own copy as docs/datasets.md says, then pass it as mirror "
-            f"(--mirror FOLDER, with {one.file} in it)."
-        )
-    return one.url
-
-
-def _in_folder(one: DataSet, mirror: Path) -> Path:
-    if mirror.is_file():
-        return mirror
-    if not mirror.is_dir():
-        raise BadFile(f"mirror {mirror} is neither a folder, a file nor a URL.")
-    names = [one.file, f"{one.file}.gz", one.file.removesuffix(".gz"), f"{one.name}.zip", f"{one.name}.parquet"]
-    found = (folder / name for name in names for folder in (mirror, mirror / one.name) if (folder / name).is_file())
-    if (path := next(found, None)) is None:
-        raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(dict.fromkeys(names[1:]))}).")
+def _found(one: DataSet, mirror: str | Path | None, folder: Path, progress: Progress | None) -> Path:
+    """The published file: in a mirror here, or downloaded into a folder."""
+    if mirror is None or str(mirror).startswith(("http://", "https://")):
+        url = one.url if mirror is None else str(mirror)
+        url = url if url.endswith(one.file) else f"{url.rstrip('/')}/{one.file}"
+        return download(url, folder / one.file, progress)
+    here = Path(mirror).expanduser()
+    names = (one.file, f"{one.name}.parquet")
+    path = here if here.is_file() else next((here / name for name in names if (here / name).is_file()), None)
+    if path is None:
+        raise BadFile(f"mirror {mirror} is neither a URL nor a folder with {' or '.join(names)}.")
     return path
 
 
-# -- how files are written ---------------------------------------------------------------------------------
+def _read(one: DataSet, path: Path, folder: Path) -> EventLog:
+    """A log from a copy of the published file, or of its events as Parquet, checked against the published counts."""
+    if path.suffix == ".zip":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                inside = next((name for name in archive.namelist() if name.endswith(f"ml_{one.name}.csv")), None)
+                if inside is None:
+                    raise BadFile(f"{path.name} does not hold ml_{one.name}.csv.")
+                path = Path(archive.extract(inside, folder))
+        except zipfile.BadZipFile as error:
+            raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
+    log = _without_filling(read_events(path, **_how(one, path)))
+    found = {"events": len(log), "nodes": log.nodes, "features": log.schema.feature_width}
+    published = {what: getattr(one, what) for what in found}
+    if found != published:
+        wrong = [
+            f"{found[what]:,} {what} where {published[what]:,}" for what in found if found[what] != published[what]
+        ]
+        said = f"{', '.join(wrong)} were published"
+        raise BadFile(f"{path.name} is not the published {one.name}: {said}. Get it elsewhere.")
+    return log
 
 
-@contextlib.contextmanager
-def _unzipped(one: DataSet, path: Path) -> Iterator[tuple[Path, str]]:
-    """The file and its format; DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
-    if path.suffix != ".zip":
-        yield path, one.format
-        return
-    try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            inside = {member.rsplit("/", 1)[-1]: member for member in archive.namelist()}
-            for wanted, form in ((f"{one.name}.csv", one.format), (f"ml_{one.name}.csv", "ml")):
-                if wanted in inside:
-                    yield Path(archive.extract(inside[wanted], folder)), form
-                    return
-            raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
-    except zipfile.BadZipFile as error:
-        raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
-
-
-def _how(one: DataSet, path: Path, form: str) -> dict[str, Any]:
+def _how(one: DataSet, path: Path) -> dict[str, Any]:
     """Arguments of `read_events` for a file of a format."""
     found: dict[str, Any] = {"cleaning": Cleaning(sort=True)}
     if path.suffix == ".parquet":
         names = ParquetSource([str(path)]).names
         others = [name for name in names if name not in ("src", "dst", "t", "label")]
         return found | {"label": "label" if "label" in names else None, "features": others or None}
-    if form == "snap":
+    if one.format == "snap":
         return found | {"format": FileFormat(delimiter=" ", header=False, names=["src", "dst", "t"])}
-    if form == "ml":
+    if one.format == "ml":
         return found | {"src": "u", "dst": "i", "t": "ts", "format": FileFormat(delimiter=",", header=True)}
-    with pa.input_stream(
-        str(path), compression="detect"
-    ) as file:  # jodie: the header names five columns, rows have more
+    with open(path, "rb") as file:  # jodie: the header names five columns, rows have more
         head = file.read(1 << 20).splitlines()
-    if len(head) < 2 or head[0].count(b",") < 3 or head[1].count(b",") < 3:
+    if len(head) < 2 or head[1].count(b",") < 3:
         raise BadFile(
             f"{path.name} is not in JODIE's format: user_id,item_id,timestamp,state_label,features… is expected."
         )
     features = [f"f{number}" for number in range(head[1].count(b",") - 3)]
     roles = {"src": "user_id", "dst": "item_id", "t": "timestamp", "label": "state_label"}
-    form_of = FileFormat(delimiter=",", header=False, skip_lines=1, names=[*roles.values(), *features])
-    return found | roles | {"features": features or None, "bipartite": one.bipartite, "format": form_of}
+    layout = FileFormat(delimiter=",", header=False, skip_lines=1, names=[*roles.values(), *features])
+    return found | roles | {"features": features or None, "bipartite": one.bipartite, "format": layout}
 
 
 def _without_filling(log: EventLog) -> EventLog:

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,12 +45,6 @@ class GraphSnapshot:
     node_features: Any = None  # (k, g)
     label: Any = None  # (m,)
 
-    @property
-    def everyone(self) -> np.ndarray:
-        """V(G): every node of an edge, and every node listed by itself."""
-        ends = np.asarray(self.edges).reshape(-1)
-        return np.unique(ends if self.nodes is None else np.concatenate([ends, np.asarray(self.nodes)]))
-
 
 class GraphSnapshots(Sequence[GraphSnapshot]):
     """A log seen as snapshots: item i is the graph of the events at start + i * delta, in node numbers."""
@@ -67,10 +61,6 @@ class GraphSnapshots(Sequence[GraphSnapshot]):
         edges = len(self.log) if self.log.op is None else int((self.log.op == ADD).sum())
         return f"GraphSnapshots: {len(self):,} graphs, {edges:,} edges, one every {self.delta} from {self.start}"
 
-    @overload
-    def __getitem__(self, number: int) -> GraphSnapshot: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[GraphSnapshot]: ...
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
@@ -92,16 +82,15 @@ class GraphSnapshots(Sequence[GraphSnapshot]):
         )
 
 
-def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None, count: int | None = None) -> GraphSnapshots:
+def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None) -> GraphSnapshots:
     """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
 
     A log made by `from_snapshots` remembers its grid. Otherwise, and when `delta` or `start` is given:
 
     Args:
-        delta: time between snapshots, in the log's unit or as P1D, PT1H; when not given, the widest that fits every
-            time of the log.
+        delta: time between snapshots, in the log's unit or as P1D, PT1H; when not given, the widest that fits all whole
+            numbers, and of decimal times the smallest gap.
         start: time of the first snapshot, a number or a date; when not given, that of the first event.
-        count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
 
     >>> import pintgn
     >>> log = pintgn.from_snapshots([[("a", "b")], [("a", "b"), ("b", "c")]], delta=1)
@@ -110,16 +99,15 @@ def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None, count: 
     """
     if log.op is not None and (row := first_true(log.op == DELETE)) >= 0:
         raise BadInput(f"event {row} is a deletion, which a snapshot cannot show. Keep log.where(log.op != DELETE).")
-    least = 0
+    count = 0
     if delta is None and start is None and log.schema.grid is not None:
-        start, delta, least = log.schema.grid
-    origin = (log.t[0].item() if len(log) else 0) if start is None else _origin(log, start)
+        start, delta, count = log.schema.grid
+    origin = log.t[0].item() if start is None and len(log) else start or 0
+    if not isinstance(origin, int | float | np.number):
+        origin = log.time(origin).item()
     spacing = _widest(log.t, origin) if delta is None else _positive(read_duration(delta, log.schema.time))
     index = _grid(log.t, origin, spacing)
-    needed = int(index[-1]) + 1 if len(log) else 0
-    if count is not None and count < needed:
-        raise BadInput(f"count={count}, but the last event is in snapshot {needed - 1}. At least {needed} are needed.")
-    return GraphSnapshots(log, spacing, origin, max(needed, least) if count is None else count, index)
+    return GraphSnapshots(log, spacing, origin, max(int(index[-1]) + 1 if len(log) else 0, count), index)
 
 
 def from_snapshots(
@@ -260,15 +248,10 @@ def _flat_ids(values: Any, number: int, width: int) -> pa.Array:
         return pa.array([], pa.int64())
     shape = "two ids for each edge" if width == 2 else "one id for each node"
     try:
-        if isinstance(values, np.ndarray):
-            if values.size and values.shape[1:] != (2,)[: width - 1]:
-                raise BadInput(f"snapshot {number} has an array of shape {values.shape}; {shape} are needed.")
-            column = pa.array(values.reshape(-1))
-        else:
-            values = list(values)
-            if width == 2 and any(isinstance(edge, str) or len(edge) != 2 for edge in values):
-                raise TypeError
-            column = pa.array([end for edge in values for end in edge] if width == 2 else values)
+        values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        if width == 2 and any(isinstance(edge, str) or len(edge) != 2 for edge in values):
+            raise TypeError
+        column = pa.array([end for edge in values for end in edge] if width == 2 else values)
     except (pa.ArrowException, TypeError) as error:
         raise BadInput(
             f"snapshot {number} cannot be read: {shape} are needed, all whole numbers or all strings. Of a networkx "
@@ -291,12 +274,6 @@ def _names(given: Sequence[str] | None, matrices: list[Any], stem: str) -> tuple
 
 
 # -- the grid of times -------------------------------------------------------------------------------------
-
-
-def _origin(log: EventLog, start: Any) -> int | float:
-    """The time of the first snapshot, which may lie between two times of the log."""
-    fraction = isinstance(start, float | np.floating) and math.isfinite(start)
-    return float(start) if fraction else log.time(start).item()
 
 
 def _positive(delta: int | float) -> int | float:
@@ -322,19 +299,12 @@ def _grid(t: np.ndarray, start: int | float, delta: int | float) -> np.ndarray:
 
 
 def _widest(t: np.ndarray, start: int | float) -> int | float:
-    """The greatest common divisor of all times since the start; of floats, to a millionth of the smallest gap."""
+    """The greatest common divisor of all times since the start; of decimal numbers, the smallest gap."""
     since = np.unique(t - start)
     since = since[since != 0]
     if not len(since):
         return 1
     if since.dtype.kind == "i":
         return int(np.gcd.reduce(since))
-    smallest = float(np.diff(np.concatenate([[0.0], since])).min())
-    common = smallest
-    for gap in since.tolist():
-        rest = gap % common
-        while min(rest, common - rest) > 1e-6 * smallest:
-            common, rest = rest, common % rest
-        if common < 1e-3 * smallest:
-            return smallest  # no grid worth the name; the first event off this one is reported
-    return float(since[-1] / np.rint(since[-1] / common))
+    smallest = np.diff(np.append(0.0, since)).min()
+    return float(since[-1] / max(np.rint(since[-1] / smallest), 1))  # the last time says it most exactly

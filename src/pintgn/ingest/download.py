@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pintgn.errors import BadFile
 
@@ -35,22 +34,15 @@ def download(url: str, target: Path, progress: Progress | None = None, shown: st
     except OSError as error:
         if error.errno is not None:  # the disk, not the network
             raise
-        name, answer = shown or url, getattr(error, "response", None)
-        reason = getattr(error.args[0] if error.args else None, "reason", None)
+        answer, cause = getattr(error, "response", None), getattr(error.args[0] if error.args else None, "reason", None)
+        why = f"the connection broke off ({type(error).__name__})"
         if answer is not None:
-            gone = answer.status_code in (404, 410)
-            why = f"is not there ({answer.status_code})"
-            why = why if gone else f"was refused ({answer.status_code} {answer.reason})"
-            advice = f" {'Try' if gone else 'Try later, or try'} another place with mirror (--mirror)."
-            said = f"{name} {why}.{'' if shown else advice}"
-        elif reason is None:
-            said = f"{name} broke off ({type(error).__name__}). Try again."
-        else:
-            advice = (
-                f" Where there is a network, download {url}, then pass the folder it is in as mirror (--mirror FOLDER)."
-            )
-            said = f"cannot reach {urlsplit(name).netloc} ({str(reason).rpartition(': ')[2]}).{'' if shown else advice}"
-        raise BadFile(said) from None  # the error's own message may show what is secret
+            why = f"{answer.status_code} {answer.reason}"
+        elif cause is not None:
+            why = str(cause).rpartition(": ")[2]
+        advice = "" if shown else ", or download it elsewhere and pass its folder as mirror (--mirror FOLDER)"
+        # the error's own message may show what is secret
+        raise BadFile(f"{shown or url} cannot be fetched: {why}. Try again later{advice}.") from None
 
 
 class Counter:
