@@ -158,13 +158,9 @@ def _read(one: DataSet, path: Path, folder: Path) -> EventLog:
             raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
     log = _without_filling(read_events(path, **_how(one, path)))
     found = {"events": len(log), "nodes": log.nodes, "features": log.schema.feature_width}
-    published = {what: getattr(one, what) for what in found}
-    if found != published:
-        wrong = [
-            f"{found[what]:,} {what} where {published[what]:,}" for what in found if found[what] != published[what]
-        ]
-        said = f"{', '.join(wrong)} were published"
-        raise BadFile(f"{path.name} is not the published {one.name}: {said}. Get it elsewhere.")
+    if wrong := [what for what in found if found[what] != getattr(one, what)]:
+        said = ", ".join(f"{found[what]:,} {what} where {getattr(one, what):,}" for what in wrong)
+        raise BadFile(f"{path.name} is not the published {one.name}: {said} were published. Get it elsewhere.")
     return log
 
 

@@ -103,7 +103,7 @@ def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None) -> Grap
     if delta is None and start is None and log.schema.grid is not None:
         start, delta, count = log.schema.grid
     origin = log.t[0].item() if start is None and len(log) else start or 0
-    if not isinstance(origin, int | float | np.number):
+    if not (isinstance(origin, float) and math.isfinite(origin)):  # which may lie between two times of the log
         origin = log.time(origin).item()
     spacing = _widest(log.t, origin) if delta is None else _positive(read_duration(delta, log.schema.time))
     index = _grid(log.t, origin, spacing)
