@@ -13,7 +13,7 @@ import pytest
 
 import pintgn
 from pintgn.cli.source import flags
-from pintgn.ingest import paths
+from pintgn.ingest import sources
 from tests.cli.test_learning import run
 
 QUICK = ("--epochs", "1", "--set", "dim=8", "--no-report")
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_there_is_found_by_likeness(ask, tmp_path):
         "there is no file nope.tsv. That folder has orders.csv, visits.parquet." in ask("data", "info", "nope.tsv")[2]
     )
     assert "there is no folder nowhere, so no file nowhere/a.csv." in ask("data", "info", "nowhere/a.csv")[2]
-    for k in range(paths.SHOWN):
+    for k in range(sources.SHOWN):
         (tmp_path / f"zz{k}.csv").write_text("x")
     assert "zz2.csv and 2 more." in ask("data", "info", "nope.tsv")[2]
 

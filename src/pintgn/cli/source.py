@@ -141,8 +141,8 @@ def load(data: str, **options: Any) -> EventLog:
     """Events from a file, a folder, a database or a named data set."""
     from pintgn.datasets import public as datasets
     from pintgn.events.stats import repeats
-    from pintgn.ingest.paths import spool_stdin
     from pintgn.ingest.read import read_events
+    from pintgn.ingest.sources import spool_stdin
 
     if data == "-":
         data = str(spool_stdin())

@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput
+from pintgn.events.columns import is_text, plain, try_cast
 from pintgn.events.log import EventLog
 from pintgn.events.stats import drop_repeats
 from pintgn.events.store import open_log, write_events
 from pintgn.ingest.builder import Plan, build
-from pintgn.ingest.predicted import read_predicted
+from pintgn.ingest.feature_columns import trimmed
 from pintgn.ingest.read_options import GROUPS, Cleaning, Columns, FileFormat
 from pintgn.ingest.sources import open_source
 from pintgn.ingest.table_source import ParquetSource, Source
@@ -97,7 +100,7 @@ def read_events(
     if log is not None and all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
         return drop_repeats(log) if cleaning.drop_duplicates else log
     if columns.predict is not None and like is None:
-        roles["label"], features, columns = read_predicted(opened, roles["label"], features, columns)
+        roles["label"], features, columns = _read_predicted(opened, roles["label"], features, columns)
     plan = Plan(bipartite=bipartite, like=like, cleaning=cleaning, format=format)
     _assign(plan, opened, roles, features, columns)
     with shown(progress, counting("reading", "events")) as report:
@@ -127,6 +130,34 @@ def _as_before(
         known.separate_namespaces,
         dataclasses.replace(columns, node_updates=columns.node_updates or known.node_updates),
     )
+
+
+def _read_predicted(
+    source: Source, label: str | int | None, features: Any, columns: Columns
+) -> tuple[str | int | None, Any, Columns]:
+    """Label, features and columns with the one to be predicted: numbers are the label, which may be missing and is kept
+    in full, all else is a feature in codes."""
+    name = source.column(columns.predict)  # type: ignore[arg-type]
+    named = list(source.names if features == "all" else features or ())
+    if label is not None and source.column(label) == name:
+        label = None
+    values = plain(next(iter(source.batches([name]))).column(0))
+    text = is_text(values.type)
+    numbers = any(kind(values.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null))
+    if text:  # also where nothing is filled in
+        numbers = try_cast(trimmed(values), pa.float64()) is not None
+    if numbers and name not in source.columns(columns.categorical) and label is None:
+        others = features if features == "all" else [one for one in named if source.column(one) != name]
+        return name, others, columns
+    if features != "all" and name not in source.columns(named):
+        named.append(name)
+    encoding, categorical = columns.encoding, columns.categorical
+    if isinstance(encoding, str):
+        encoding = dict.fromkeys(source.columns(named), encoding) | {name: "code"}
+    if not numbers and not text and not pa.types.is_boolean(values.type):
+        categorical = [*categorical, name]
+    columns = dataclasses.replace(columns, categorical=categorical, encoding={name: "code"} | dict(encoding))
+    return label, features if features == "all" else named, columns
 
 
 def _saved(source: Source) -> EventLog | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pintgn.errors import BadFile, BadInput
-from pintgn.ingest import paths
+from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.table_source import PARQUET, ArraySource, ParquetSource, Source, TableSource
 from pintgn.ingest.textfile import TextSource
@@ -24,6 +26,11 @@ SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 """How other files begin; DuckDB's after eight bytes."""
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".ods")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+READABLE = (".csv", ".tsv", ".txt", *JSON_ENDINGS, ".parquet", ".pq", ".xlsx", ".gz", ".zst", ".bz2", ".lz4")
+SHOWN = 5
+"""Files that are listed where none is alike."""
+_spooled: list[tempfile.TemporaryDirectory[str]] = []
+"""Copies of standard input, which go when the process does."""
 
 
 def open_source(
@@ -41,14 +48,14 @@ def open_source(
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):
-        path = paths.spool_stdin() if source == "-" else Path(source).expanduser()
+        path = spool_stdin() if source == "-" else Path(source).expanduser()
         if os.path.exists(path):  # of any length, as an address with a query may be
             return _open_path(path, wanted, t, lenient, format or FileFormat(), query)
         from pintgn.ingest.addresses import open_address
 
         found = open_address(str(source), query, progress, wanted=wanted, t=t, lenient=lenient, format=format)
         if found is None:
-            raise paths.missing(path)
+            raise missing(path)
         return found
     if query is not None:
         raise BadInput(f"a query asks a database, and {type(source).__name__} is none. Leave it out.")
@@ -121,3 +128,29 @@ def _open_path(
                 raise BadInput(f"{path.name} is JSON; {name} is about text such as CSV. Leave it out.")
         return JsonSource(path, compressed, format.charset, lenient)
     return TextSource(path, compressed, wanted, t, format)
+
+
+def spool_stdin() -> Path:
+    """Standard input as a file: how a table is laid out is found out by reading its beginning more than once."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise BadInput("'-' reads events from standard input, but nothing is piped into it. Name a file.")
+    _spooled.append(tempfile.TemporaryDirectory(prefix="pintgn-"))
+    path = Path(_spooled[-1].name) / "stdin"
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def missing(path: Path) -> BadFile:
+    """There is no such file; but there may be one that is called alike, or others in its folder."""
+    if not path.parent.is_dir():
+        return BadFile(f"there is no folder {path.parent}, so no file {path}.")
+    readable = sorted(one.name for one in path.parent.iterdir() if one.name.lower().endswith(READABLE))
+    readable = [name for name in readable if not name.startswith(".")]
+    stems = {name.split(".")[0]: name for name in readable}  # all end in .csv, which makes nothing alike
+    stem = path.name.split(".")[0]
+    alike = [stems[one] for one in stems if "Did" in suggest(stem, [one])]
+    more = f" and {len(readable) - SHOWN} more" if len(readable) > SHOWN else ""
+    near = f" That folder has {', '.join(readable[:SHOWN])}{more}." if readable else ""
+    near = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else near
+    return BadFile(f"there is no file {path}.{near}")
