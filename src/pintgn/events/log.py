@@ -381,15 +381,14 @@ class EventLog:
         )
 
     def _check_schema(self) -> None:
-        for name, matrix, width in (
-            ("features", self.features, self._schema.feature_width),
-            ("node_features", self.node_features, len(self._schema.node_features)),
-            ("node_updates", self.node_updates, len(self._schema.node_updates)),
-        ):
+        schema = self._schema
+        widths = schema.feature_width, len(schema.node_features), len(schema.node_updates)
+        for name, width in zip(("features", "node_features", "node_updates"), widths, strict=True):
+            matrix = getattr(self, name)
             given = 0 if matrix is None else matrix.shape[1]
             if given != width:
                 raise BadInput(f"{name} have {given} columns, the schema says {width}.")
-        dummy = self._schema.dummy
+        dummy = schema.dummy
         if dummy is not None and not 0 <= dummy < self.nodes:
             raise BadInput(f"the schema names node {dummy} as the dummy, but there are only {self.nodes} nodes.")
         if self.op is not None:
