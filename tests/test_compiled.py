@@ -34,7 +34,7 @@ print(index.count_pair(np.array([0]), np.array([1]), np.array([5]))[0])
 
 MIX = """
 import numpy as np
-from pintgn.neighbors.kernels_neighbors import mix
+from pintgn.neighbors.kernels_lookups import mix
 
 print(mix(np.uint64(1)))
 """

@@ -107,7 +107,7 @@ def test_torchrun_trains_a_run(events, tmp_path):
 def test_a_worker_killed_amid_the_third_epoch_of_torchrun_resumes_to_the_same_figures(events, tmp_path):
     """As a training that nobody killed: weights, losses, validation and test figures, bit for bit."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ("--model", "tgn", "--set", "dim=8", "--no-report", "--epochs", "4", "--set", "train.batch=50")
+    options = ("--model", "tgn", "--set", "dim=8", "--no-report", "--epochs", "4", "--set", "train.batch=25")
     often = ("--set", "train.checkpoint_seconds=0")
 
     def command(name, *more):
@@ -117,7 +117,7 @@ def test_a_worker_killed_amid_the_third_epoch_of_torchrun_resumes_to_the_same_fi
     assert ended.returncode == 0, ended.stderr
     cut = subprocess.Popen(command("cut"), env=no_worker(), stdout=subprocess.DEVNULL, stderr=-1, text=True)
     try:
-        while not ((at := progress(tmp_path / "cut"))[0] == 3 and at[1] >= 3):
+        while not ((at := progress(tmp_path / "cut"))[0] == 3 and at[1] >= 18):  # memory has moved twice
             assert cut.poll() is None, cut.communicate()
             assert at[0] <= 3, "the third epoch has passed"
             time.sleep(0.005)
@@ -127,7 +127,7 @@ def test_a_worker_killed_amid_the_third_epoch_of_torchrun_resumes_to_the_same_fi
         cut.terminate()
     assert cut.returncode != 0
     epoch, step = progress(tmp_path / "cut")
-    assert (epoch, 0 < step < 20) == (3, True)
+    assert (epoch, 18 <= step < 40) == (3, True)
     ended = subprocess.run(command("cut", "--resume"), capture_output=True, text=True, env=no_worker(), timeout=180)
     assert ended.returncode == 0, ended.stderr
     whole, again = (pintgn.Run.open(tmp_path / name) for name in ("whole", "cut"))
