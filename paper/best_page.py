@@ -150,15 +150,16 @@ def _beside_simpler(rows: Sequence[Row]) -> Table:
     body = []
     for kind in ("random", *KINDS) if shown else ():
         best = KINDS.get(kind) or {data: figures[0] for data, figures in PUBLISHED.items()}
-        body.append([f"{kind}, best published", *(f"{best[data]:.2f}" for data in shown)])
+        body.append([f"{kind}, best published", "-", *(f"{best[data]:.2f}" for data in shown)])
         lines = [(model, name, "test") for model, name in SIMPLER.items()]
         if kind in KINDS:
             lines.insert(1, ("default", "pintgn, one score for all kinds", "one_score"))
         for model, name, score in lines:
             if found := dict(_by_data(rows, model, "best")):
                 cells = (_fresh_and_stale(found.get(data, []), kind, score) for data in shown)
-                body.append([f"{kind}, {name}", *cells])
-    return ["", *(SETS[data] for data in shown)], body
+                seeds = sorted({len(some) for some in found.values()})
+                body.append([f"{kind}, {name}", " to ".join(map(str, seeds)), *cells])
+    return ["", "seeds", *(SETS[data] for data in shown)], body
 
 
 def _elsewhere(rows: Sequence[Row]) -> Table:

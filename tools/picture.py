@@ -127,7 +127,7 @@ def panel(title: str, rows: dict[str, list[float]], names: list[str], left: floa
 def table(sets: dict[str, dict[str, Any]]) -> str:
     """Best published beside ours, for all events and for new nodes, and what it cost."""
     fresh = ["pintgn", "95 % of the mean", "", "positions by block", "all by block"]
-    heads = ["test AP", "the paper", "best published", *fresh, "one core"]
+    heads = ["test AP", "the paper", "best published", "seeds", *fresh, "one core"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for data, one in sets.items():
         others = {name: pair for name, pair in one["methods"].items() if name not in OURS}
@@ -136,7 +136,8 @@ def table(sets: dict[str, dict[str, Any]]) -> str:
             paper, best = others["PINT (paper)"][group], max(pair[group] for pair in others.values())
             found = [figures(rows, view)[group] for view in OURS.values()]
             interval = Interval.of(found[0])
-            cells = [f"{one['name']}, {which}", f"{paper:.2f}", f"{best:.2f}", f"**{spread_of(found[0])}**"]
+            cells = [f"{one['name']}, {which}", f"{paper:.2f}", f"{best:.2f}", f"{len(rows)}"]
+            cells.append(f"**{spread_of(found[0])}**")
             cells += [str(interval), interval.against(best), *map(spread_of, found[1:])]
             cells.append(f"{mean(row['processor_seconds'] for row in rows):.0f} s" if not group else "")
             lines.append(f"| {' | '.join(cells)} |")

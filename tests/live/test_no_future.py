@@ -116,7 +116,10 @@ def test_what_evaluate_finds_before_t_does_not_depend_on_what_follows(kind):
     """T is where the test part begins: trained and measured on validation, all is the same; the test part is not."""
     columns, task = rows_of(1, EVENTS), KINDS[kind]
     first = trained(kind).parts.test.first
-    other = unknown_others(other_from(columns, first, seed=5), columns["t"][first], task)
+    at = columns["t"][first]
+    other = unknown_others(other_from(columns, first, seed=5), at, task)
+    new = (other["t"] >= at) & (other["dst"] % 3 == 0)
+    other["dst"] = np.where(new, other["dst"] + NODES, other["dst"])  # nobody has met them before
     runs = trained(kind), fitting.fit(settings_of(kind), log_of(other))
     links = trained(kind).settings.task.scores_links and "relation" not in task
     how = {"negatives": ["random", "historical", "inductive"], "rank": "all"} if links else {}
