@@ -145,7 +145,7 @@ def test_any_number_of_pairs_is_scored_and_of_nodes_embedded(run, extra):
     live = pintgn.open(run)
     ids = [f"item {k % FEW}" for k in range(SCORED + extra)]
     once = live.score("user 1", ids[:FEW])
-    logits = live.logits(["user 1"] * len(ids), ids)
+    logits = live.score_pairs(["user 1"] * len(ids), ids).logits
     close(logits, [once[id] for id in ids])
     ids = [f"item {k % FEW}" for k in range(NODES + extra)]
     names, found = live.embed(ids)

@@ -88,7 +88,7 @@ def test_late_targets_count_whatever_the_batches(run, batch):
     assert status["scored"] > 5
     assert status["waiting"] > 5
     assert status["rolling"] is not None
-    assert len(one.prequential.truth) == status["scored"]
+    assert len(one.prequential.rows) == status["scored"]
 
 
 def test_what_is_judged_was_said_just_before_the_event(run):
@@ -124,13 +124,13 @@ def test_scrambled_targets_change_no_answer_that_was_given_before(run):
     told = int(columns["t"][FIRST]) + DELAY
     before = sum(int(columns["t"][k]) <= told for k in range(TRAINED, END))  # when the first scrambled one is known
     said = [
-        [*one.prequential.answers, *(kept.answer for kept in one.prequential.pending.kept.values())]
+        [*(row[:-1] for row in one.prequential.rows), *(kept.answer for kept in one.prequential.pending.kept.values())]
         for one in (plain, scrambled)
     ]
     assert FIRST - TRAINED < before < len(said[0]) == END - TRAINED
     assert said[0][:before] == said[1][:before]
     assert said[0] != said[1]
-    truth = [list(one.prequential.truth) for one in (plain, scrambled)]
+    truth = [one.prequential.held()[:, -1].tolist() for one in (plain, scrambled)]
     assert truth[0][: FIRST - TRAINED] == truth[1][: FIRST - TRAINED]
     assert len(truth[0]) > FIRST - TRAINED
     assert truth[0] != truth[1]
@@ -154,8 +154,8 @@ def test_targets_that_come_with_their_event_but_later_wait_for_their_time(delaye
     told, late = (found.prequential for found in (one, alone))
     few = late.scored
     assert 10 < few <= told.scored  # what becomes known at the newest event's own time is judged, and was not told yet
-    assert list(told.truth)[:few] == list(late.truth)
-    assert np.allclose(list(told.answers)[:few], list(late.answers), atol=1e-4)
+    assert told.held()[:few, -1].tolist() == late.held()[:, -1].tolist()
+    assert np.allclose(told.held()[:few], late.held(), atol=1e-4)
 
 
 def test_a_target_for_later_waits_until_then(run):
@@ -201,7 +201,7 @@ def test_of_events_alike_each_has_its_own_target(run):
         assert len(ranks) > 1
         live.observe_targets([(src, dst, t, value) for value in values])
         truth = [float(value) for value in values]
-        assert list(live.prequential.truth) == pytest.approx([truth[rank] for rank in ranks])
+        assert live.prequential.held()[:, -1].tolist() == pytest.approx([truth[rank] for rank in ranks])
 
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])

@@ -19,6 +19,12 @@ def run(run_folder):
     return Run.open(run_folder)
 
 
+def add(quality, yes, no, t, numbers) -> None:
+    """Logits of events and their negatives, one by one."""
+    for number, pair, when in zip(numbers.tolist(), np.stack([yes, no], 1).tolist(), t.tolist(), strict=True):
+        quality.take(number, pair, when)
+
+
 def live_after(run_folder, columns, stop, batch, every=3):
     live = Live(Run.open(run_folder), evaluate_every=every)
     for begin in range(TRAINED, stop, batch):
@@ -29,8 +35,7 @@ def live_after(run_folder, columns, stop, batch, every=3):
 def test_neither_batches_nor_blocks_change_what_is_scored(run_folder, columns):
     one, other = (live_after(run_folder, columns, 700, batch) for batch in (23, 460))
     assert one.prequential.scored == other.prequential.scored > 100
-    assert np.allclose(one.prequential.positive, other.prequential.positive, atol=1e-4)
-    assert np.allclose(one.prequential.negative, other.prequential.negative, atol=1e-4)
+    assert np.allclose(one.prequential.held(), other.prequential.held(), atol=1e-4)
 
 
 def test_each_judged_event_was_scored_before_it_happened_beside_a_destination_known_by_then(run_folder, columns):
@@ -52,20 +57,19 @@ def test_each_judged_event_was_scored_before_it_happened_beside_a_destination_kn
             other = known[place] if known[place] != columns["dst"][row] else known[(place + 1) % len(known)]
             ends = [columns["src"][row]] * 2, [columns["dst"][row], other]
             with torch.no_grad():
-                yes, no = clean.reader().logits(*ends, columns["t"][row])
+                yes, no = clean.reader().score_pairs(*ends, columns["t"][row]).logits
             positive.append(yes)
             negative.append(no)
         if columns["dst"][row] not in known:
             known.append(columns["dst"][row])
-    assert np.allclose(found.positive, positive, atol=1e-4)
-    assert np.allclose(found.negative, negative, atol=1e-4)
+    assert np.allclose(found.held(), np.stack([positive, negative], 1), atol=1e-4)
 
 
 def test_figures_are_ap_and_auc_of_the_window(run):
     quality = Prequential(run, window=100)
     rng = np.random.default_rng(0)
     yes, no = rng.normal(1, 1, 250), rng.normal(0, 1, 250)
-    quality.add(yes, no, np.arange(250), np.arange(250))
+    add(quality, yes, no, np.arange(250), np.arange(250))
     truth, pooled = np.repeat([True, False], 100), np.concatenate([yes[-100:], no[-100:]])
     assert quality.figures()["ap"] == pytest.approx(average_precision(truth, pooled))
     assert quality.figures()["auc"] == pytest.approx(area_under_curve(truth, pooled))
@@ -78,21 +82,21 @@ def test_drift_is_said_when_there_is_some_and_only_then(run, shift, drift):
     for seed in range(20):
         quality = Prequential(run)
         rng = np.random.default_rng(seed)
-        quality.add(rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600), np.arange(600))
+        add(quality, rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600), np.arange(600))
         assert quality.drift is drift
 
 
 def test_little_is_no_reason_to_cry_drift(run):
     run.test = {"all": {"ap": 0.99, "auc": 0.99}}
     quality = Prequential(run)
-    quality.add(np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1), np.arange(ENOUGH - 1))
+    add(quality, np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1), np.arange(ENOUGH - 1))
     assert not quality.drift
     assert Prequential(run).status()["ap_rolling"] is None
 
 
 def test_a_score_that_is_not_finite_counts_as_wrong(run):
     quality = Prequential(run)
-    quality.add(np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2), np.arange(2))
+    add(quality, np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2), np.arange(2))
     assert quality.figures()["auc"] < 1
 
 

@@ -141,8 +141,7 @@ def assert_same_state(one: Live, other: Live) -> None:
         assert np.array_equal(a.positions.read(*grid, transform="raw"), b.positions.read(*grid, transform="raw"))
     assert np.array_equal(all_scores(one), all_scores(other))
     assert one.prequential.scored == other.prequential.scored
-    assert np.allclose(one.prequential.positive, other.prequential.positive, atol=1e-4)
-    assert np.allclose(one.prequential.negative, other.prequential.negative, atol=1e-4)
+    assert np.allclose(one.prequential.held(), other.prequential.held(), atol=1e-4)
     mine, theirs = (live.prequential.facts() for live in (one, other))
     assert mine.get("truth") == theirs.get("truth")
     assert np.allclose(mine.get("answers", []), theirs.get("answers", []), atol=1e-4)
@@ -156,7 +155,7 @@ def all_scores(live: Live, at: object = None) -> np.ndarray:
     live = live.reader()
     ids = live.names.ids[:12]
     pairs = [(s, d) for s in ids for d in ids]
-    return live.logits([s for s, _ in pairs], [d for _, d in pairs], at)
+    return live.score_pairs([s for s, _ in pairs], [d for _, d in pairs], at).logits
 
 
 def _saved(index) -> dict[str, np.ndarray]:

@@ -106,7 +106,7 @@ def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service
         while not done.is_set():
             with service.asking() as live:
                 total = service.live.total
-                logits = live.logits(*pairs, 9_000)
+                logits = live.score_pairs(*pairs, 9_000).logits
             assert np.array_equal(seen.setdefault(total, logits), logits)
 
     readers = [threading.Thread(target=read) for _ in range(3)]
@@ -121,7 +121,7 @@ def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service
             reader.join(30)
     assert len(seen) > 3
     for total in sorted(seen)[:: max(1, len(seen) // 5)]:
-        expected = replayed(run_folder, columns, TRAINED + total).reader().logits(*pairs, 9_000)
+        expected = replayed(run_folder, columns, TRAINED + total).reader().score_pairs(*pairs, 9_000).logits
         assert np.array_equal(seen[total], expected), total
 
 
@@ -247,9 +247,9 @@ def test_events_at_the_clock_belong_to_its_open_group(service):
     for _ in range(3):
         service.submit(requests.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
     live = service.live.reader()
-    at_clock = live.logits(["person 1"], ["person 2"], 7_000)
+    at_clock = live.score_pairs(["person 1"], ["person 2"], 7_000).logits
     service.submit(requests.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
-    assert np.array_equal(service.live.reader().logits(["person 1"], ["person 2"], 7_000), at_clock)
+    assert np.array_equal(service.live.reader().score_pairs(["person 1"], ["person 2"], 7_000).logits, at_clock)
 
 
 # -- limits and failures -----------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def options_of(kind: Any, panel: str | None = None) -> list[inspect.Parameter]:
             more = about[1] if len(about) > 1 else {}
             named = more.get("flag", f"--{field.name.replace('_', '-')}")
             flags = [named, *([more["short"]] if "short" in more else [])]
-            bounds = {"min": more.get("least"), "max": more.get("most")}
+            bounds: Any = {"min": more.get("least"), "max": more.get("most")}
             option = Option(*flags, help=about[0], metavar=more.get("metavar"), rich_help_panel=panel, **bounds)
             annotation = Annotated[str | None if more.get("duration") else _simple(annotation.__origin__), option]
         default = None if field.default == () else field.default

@@ -13,13 +13,13 @@ from pintgn.errors import StaleQuery
 from pintgn.events.log import Query
 from pintgn.learn.measure import PAIRS, eval_mode
 from pintgn.learn.metrics import check_finite
-from pintgn.live.recommend import Request, recommend_rows
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pintgn.live.live import Live
+    from pintgn.live.recommend import Request
 
 SCORED, NODES = 10_000, 2_000
 """Pairs scored at once, and nodes embedded at once; no answer depends on it."""
@@ -78,6 +78,8 @@ class Answerer:
         self, live: Live, ids: list[Any], request: Request, progress: Callable[[int, int], None]
     ) -> pa.Table:
         """See `Live.recommend_many`."""
+        from pintgn.live.recommend import recommend_rows
+
         return recommend_rows(live, ids, request, progress)
 
     def _compute(self, compute: Callable[[slice], torch.Tensor], count: int, at_once: int, axis: int = 0) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,13 @@ import numpy as np
 
 from pintgn.display.progress import counting, shown, takes_progress
 from pintgn.errors import BadInput
-from pintgn.events.log import EventLog, Query
+from pintgn.events.log import EventLog
 from pintgn.ingest.codec import Codec, EventBatch
 from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.run import Run
 from pintgn.live.answerer import Answerer, PairScores
 from pintgn.live.arriving_targets import new_targets, read_targets
-from pintgn.live.nodes import Destinations, Names, NodeTable, note_words
+from pintgn.live.nodes import Destinations, Names, NodeTable
 from pintgn.live.observing import NO_LOCK, Retention, batch_of, check_order, observe_batch, observe_table
 from pintgn.live.prequential import prequential_of
 from pintgn.live.recommend import Recommendation, Request, next_slope, sources
@@ -155,11 +155,8 @@ class Live:
     def observe_batch(
         self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
     ) -> np.ndarray:  # (e,)
-        """Let checked events happen, block by block; `turn` is entered for each block. Or targets become known.
-
-        The events in the mask `scored` are scored just before they happen. Returns their logits; NaN for the others,
-        and for deletions and node events.
-        """
+        """Let checked events happen, or targets become known, block by block; `turn` is entered for each block. Returns
+        logits of the events in the mask `scored`, from just before they happen; NaN for all others."""
         return observe_batch(self, batch, turn, scored)
 
     # -- questions, none of which changes the state ------------------------------------------------------------------
@@ -190,18 +187,14 @@ class Live:
         return dict(zip(scores, calibration(np.array(list(scores.values()))).tolist(), strict=True))
 
     def next_probability(self, src: Any, dst: Iterable[Any], at: Any = None, relation: Any = None) -> dict[Any, float]:
-        """For each destination the probability that it is the next one src goes to, if it is one of these. They add up
-        to 1; calibrated on validation, see `learn.calibration`."""
+        """For each destination the probability that it is the next one of these that src goes to; they add up to 1."""
         scores = self.score(src, dst, at, relation=relation)
         likely = next_probabilities(next_slope(self), np.array(list(scores.values())))
         return dict(zip(scores, likely.tolist(), strict=True))
 
     def predict_proba(self, pairs: Any, at: Any = None, against: str = "anyone") -> np.ndarray:  # (q, 2)
-        """Probabilities of many pairs, in the shape of scikit-learn's classifiers: not happening, happening.
-
-        Args:
-            pairs: (src, dst) each; or an array or a frame with these two columns.
-            at, against: as of `score`.
+        """Probabilities of many pairs, (src, dst) each or a frame with these two columns, as scikit-learn's classifiers
+        give them: not happening, happening. `at` and `against` are those of `score`.
 
         >>> import pintgn
         >>> live = pintgn.open(pintgn.fit("edgebank", pintgn.simulate("shop", events=200, seed=0)))
@@ -221,27 +214,9 @@ class Live:
     ) -> PairScores:
         """Logits, probabilities and notes of many pairs of ids, all at one time, or each at its own in the log's count
         (an array); by a relation, or each by its own."""
-        self.check_links(against)
-        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        one, other, by = self.numbers(src, dst, relation)
-        logits = self.answerer.scores(Query(one, other, when, by), against)
-        known = len(self.names.ids)
-        notes = note_words(one >= known, other >= known, self.run.unfinished)
-        return PairScores(logits, self.calibrations[against](logits), notes)
+        from pintgn.live.questions import score_pairs
 
-    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, **options: Any) -> np.ndarray:
-        """The logits of `score_pairs`."""
-        return self.score_pairs(src, dst, at, **options).logits
-
-    def check_links(self, against: str = "anyone") -> None:
-        """Refuse a question about links that this run does not answer."""
-        if not self.task.scores_links:
-            column = self.run.settings.task.predict
-            raise BadInput(f"this run predicts {column!r}, not links. Ask `pintgn predict`, live.predict or live.ask.")
-        if against not in self.model.questions:
-            can = " or ".join(map(repr, self.model.questions))
-            hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
-            raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
+        return score_pairs(self, src, dst, at, against, relation)
 
     def ask(
         self, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None = None, at: Any = None
@@ -260,16 +235,9 @@ class Live:
         >>> list(live.ask(["user1"], ["item1"]))[:2]
         ['taste', 'median']
         """
-        if self.run.settings.task.scores_links:
-            raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
-        from pintgn.live.questions import given_columns
+        from pintgn.live.questions import ask
 
-        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        one, other, _ = self.numbers(src, dst)
-        query = self.task.asked(one, other, when, given_columns(self, given, len(one)))
-        found = self.answerer.answers(query)
-        shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
-        return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
+        return ask(self, src, dst, given, at)
 
     def predict(self, pairs: Any, **options: Any) -> Any:
         """A logit, a probability and notes for every row of a table of pairs; of a run that predicts a column, what
@@ -324,19 +292,23 @@ class Live:
         relation: Any = None,
         progress: Callable[[int, int], None] | bool | None = None,
     ) -> pa.Table:
-        """The k most likely destinations of many sources, as one table with a row for each, best first.
-
-        Args:
-            src: ids; or `"all"`, everyone who has acted so far.
-            progress: True for a bar, or a function that is called with how many sources are done, and of how many.
-
-        The others as of `recommend`.
-        """
+        """`recommend` for many sources, or `"all"` who have acted so far, as one table with a row for each destination;
+        `progress` is True for a bar, or called with how many sources are done, and of how many."""
         assert callable(progress)  # by `takes_progress`
         request = Request(k, at, among, exclude_met, active_since, exact, relation)
         return self.answerer.recommendations(self, sources(self, src, relation), request, progress)
 
-    def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
+    def explain(
+        self,
+        src: Any,
+        dst: Any = None,
+        at: Any = None,
+        *,
+        given: Mapping[str, Any] | None = None,
+        relation: Any = None,
+        steps: int = 3,
+        limit: int = 5,
+    ) -> Explanation:
         """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
 
         Args:
@@ -345,20 +317,24 @@ class Live:
             relation: of a run with relations, by which the two meet; ^ before it is its inverse.
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
-            replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
-            progress: True for a bar, or a function that is called with how many reasons have been replayed, and of how
-                many.
         """
-        return self.explaining(src, dst, at, **options)()
+        return self.explaining(src, dst, at, given, relation, steps, limit)()
 
-    def explaining(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Callable[[], Explanation]:
-        """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
-
-        So others may observe while the work is done, in whatever thread.
-        """
+    def explaining(
+        self,
+        src: Any,
+        dst: Any = None,
+        at: Any = None,
+        given: Mapping[str, Any] | None = None,
+        relation: Any = None,
+        steps: int = 3,
+        limit: int = 5,
+    ) -> Callable[[], Explanation]:
+        """`explain` in two parts: a copy of what it needs, and a function that does the work, in whatever thread, while
+        others observe."""
         from pintgn.live.questions import explaining
 
-        return explaining(self, src, dst, at, **options)
+        return explaining(self, src, dst, at, given, relation, steps=steps, limit=limit)
 
     def embed(
         self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"
@@ -382,12 +358,8 @@ class Live:
         """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
 
         Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `notes`: `unknown` for
-        an id that was never seen, `no events` for a node that has met nobody yet; empty for most.
-
-        Args:
-            ids: ids; or `"all"`, every node there is.
-            at, side: as of `embed`.
-            progress: True for a bar, or a function that is called with how many nodes are done, and of how many.
+        an id that was never seen, `no events` for a node that has met nobody yet; empty for most. `ids` may be `"all"`;
+        `progress` is True for a bar, or called with how many nodes are done, and of how many.
 
         >>> import pintgn
         >>> log = pintgn.simulate("shop", events=400, seed=0)
@@ -408,23 +380,6 @@ class Live:
             return self.codec.time(at)
         clock = np.asarray(self.stream.clock, self.codec.dtype)
         return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
-
-    def numbers(
-        self, src: Sequence[Any], dst: Sequence[Any], relation: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Node numbers of both ends of questions, and the relation of each as the model is given it."""
-        by = None if relation is None and self.run.settings.task.relation is None else self.task.by(relation, len(src))
-        turned = None if by is None else self.task.inverted(by, len(src))
-        return *self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), turned), by
-
-    def notes(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
-        """Notes on questions about a column: ids that were never seen, of the ends that are asked about."""
-        sides = (0,) if self.schema.alone else self.run.settings.task.sides
-        unknown = [
-            np.array([side in sides and id not in self.names.numbers[side] for id in ids], bool)
-            for side, ids in enumerate((src, dst))
-        ]
-        return note_words(unknown[0], unknown[1], self.run.unfinished)
 
     # -- for a service -----------------------------------------------------------------------------------------------
 

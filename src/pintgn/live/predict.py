@@ -16,6 +16,7 @@ from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.sources import open_source
 from pintgn.ingest.table_source import Source
 from pintgn.live.live import Live
+from pintgn.live.questions import notes as notes_on
 
 
 def predict(
@@ -79,7 +80,10 @@ def predict(
         columns_of_answer: dict[str, Any] = {"logit": scores.logits, "probability": scores.probabilities}
         notes = scores.notes
     else:
-        columns_of_answer, notes = live.ask(ids[0], ids[1], rows if given else None, found), live.notes(ids[0], ids[1])
+        columns_of_answer, notes = (
+            live.ask(ids[0], ids[1], rows if given else None, found),
+            notes_on(live, ids[0], ids[1]),
+        )
     answer = {
         **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),

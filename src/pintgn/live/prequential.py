@@ -58,16 +58,21 @@ class Block:
 
 
 class Prequential:
-    """Rolling AP and AUC of the live stream, beside what the run reached on its test part."""
+    """Rolling figures of the live stream, beside those that the run reached on its test part; of links: AP and AUC.
+
+    A scored event is a row of numbers, of which the figures are made: its logit and that of its negative.
+    """
+
+    name, measure = "ap", "AP"
+    """The figure that is shown, and how it is called."""
+    compared_by = "AUC"
+    """Name of the figure that `value` computes."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         self.active = run.scores_links and every > 0
-        self.measure = "AP"
-        self.every, self.window = every, window
-        figures: dict[str, Any] = run.test.get("all", {})
-        self.reference_ap, self.reference_auc = figures.get("ap"), figures.get("auc")
-        self.positive: deque[float] = deque(maxlen=window)
-        self.negative: deque[float] = deque(maxlen=window)
+        self.every = every
+        self.tested: dict[str, Any] = run.test.get("all", {})
+        self.rows: deque[list[float]] = deque(maxlen=window)
         self.history: deque[tuple[Any, float]] = deque(maxlen=HISTORY)
         self.scored = 0
         self.on_scored: OnScored | None = None
@@ -88,14 +93,15 @@ class Prequential:
         if not len(asked):
             return logits
         scores = live.model.answer(found, "anyone").numpy(force=True)
-        if drawn:
-            self.add(scores[:drawn], scores[drawn : 2 * drawn], events.t[rows], block.numbers[rows])
+        pairs = np.stack([scores[:drawn], scores[drawn : 2 * drawn]], 1).tolist()
+        for number, pair, when in zip(block.numbers[rows].tolist(), pairs, events.t[rows].tolist(), strict=True):
+            self.take(number, pair, when)
         logits[wanted] = scores[2 * drawn :]
         return logits
 
     def draw(self, block: Block, destinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows to score, and a negative for each: a destination met before it, drawn by the event's number."""
-        rows = self.rows(block.numbers, block.learnable & (block.before > 1))
+        rows = self.drawn(block.numbers, block.learnable & (block.before > 1))
         if not len(rows):
             return rows, rows
         before = block.before[rows]
@@ -105,7 +111,7 @@ class Prequential:
         found[same] = destinations[(index[same] + 1) % before[same]]  # the next: no event is a negative of itself
         return rows, found
 
-    def rows(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
+    def drawn(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
         """Rows of the events that are scored, by their numbers alone."""
         if not self.active:
             return np.zeros(0, np.int64)
@@ -114,55 +120,40 @@ class Prequential:
     def target_arrived(self, event: Event, truth: float, known: Any, clock: Any) -> None:
         """Take in a target that arrived by itself; links have none."""
 
-    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray, numbers: np.ndarray) -> None:
-        """Take in the logits of scored events and of their negatives; scores that are not finite count as wrong."""
+    def take(self, number: int, row: list[float], when: Any) -> None:
+        """Take in a scored event; scores that are not finite count as wrong."""
         if self.on_scored is not None:
-            self.on_scored(numbers.tolist(), np.stack([positive, negative], 1).tolist())
-        for yes, no, when in zip(positive.tolist(), negative.tolist(), t.tolist(), strict=True):
-            finite = np.isfinite(yes) and np.isfinite(no)
-            self.positive.append(yes if finite else -1e9)
-            self.negative.append(no if finite else 1e9)
-            self.scored += 1
-            if self.scored % STEP == 0:
-                self.history.append((when, self.figures()["ap"]))
+            self.on_scored([number], [row])
+        self.rows.append(row if np.isfinite(row).all() else [-1e9, 1e9])
+        self.scored += 1
+        if self.scored % STEP == 0 and (value := self.figures().get(self.name)) is not None:
+            self.history.append((when, value))
 
     def figures(self) -> dict[str, Any]:
-        """AP and AUC over the window; None before anything was scored."""
+        """The figures of the window; None before anything was scored."""
         if self._figures[0] != self.scored:
-            scores = Scores(np.array(self.positive), np.array(self.negative))
-            self._figures = (self.scored, scores.metrics())
+            self._figures = (self.scored, self.figures_of(self.held()))
         return self._figures[1]
 
-    compared_by = "AUC"
-    """Name of the figure that `value` computes."""
+    def held(self) -> np.ndarray:  # (n, k)
+        """The rows of the window."""
+        return np.array(self.rows).reshape(len(self.rows), -1) if self.rows else np.zeros((0, 2))
+
+    def figures_of(self, rows: np.ndarray) -> dict[str, Any]:
+        return Scores(rows[:, 0], rows[:, 1]).metrics()
 
     def value(self, rows: np.ndarray) -> float | None:
-        """The figure by which two models are compared, more is better, of logits of events and their negatives (e, 2);
-        None if there are too few."""
+        """The figure of rows by which two models are compared, more is better; None if there are too few."""
         return auc_of(rows)
-
-    def rolling(self, figures: dict[str, Any]) -> float | None:
-        """The figure that is shown."""
-        return figures["ap"]
-
-    @property
-    def reference(self) -> float | None:
-        """The figure on the test part."""
-        return self.reference_ap
-
-    @property
-    def held(self) -> int:
-        """Scored events in the window."""
-        return len(self.positive)
 
     @property
     def drift(self) -> bool:
         """True if the stream has become harder than chance explains."""
-        auc, count = self.figures()["auc"], len(self.positive)
-        if auc is None or self.reference_auc is None or count < ENOUGH:
+        auc, reference = self.figures()["auc"], self.tested.get("auc")
+        if auc is None or reference is None or len(self.rows) < ENOUGH:
             return False
-        short = self.reference_auc - auc
-        return bool(short > MARGIN and short > ERRORS * standard_error(auc, count))
+        short = reference - auc
+        return bool(short > MARGIN and short > ERRORS * standard_error(auc, len(self.rows)))
 
     def status(self) -> dict[str, Any]:
         """For the page and for machines."""
@@ -170,16 +161,16 @@ class Prequential:
         return {
             "active": self.active,
             "measure": self.measure,
-            "rolling": self.rolling(figures),
-            "reference": self.reference,
+            "rolling": figures[self.name],
+            "reference": self.tested.get(self.name),
             "ap_rolling": figures.get("ap"),
             "auc_rolling": figures.get("auc"),
-            "reference_ap": self.reference_ap,
-            "reference_auc": self.reference_auc,
+            "reference_ap": self.tested.get("ap"),
+            "reference_auc": self.tested.get("auc"),
             "scored": self.scored,
-            "window": self.held,
+            "window": len(self.rows),
             "every": self.every,
-            "history": [[t, ap] for t, ap in self.history],
+            "history": [[t, value] for t, value in self.history],
             "drift": self.drift,
             "beside": type(self) is Prequential,  # each beside a random destination
             "waiting": 0,  # answers whose truth is not known yet
@@ -188,23 +179,21 @@ class Prequential:
 
     def facts(self) -> dict[str, Any]:
         """All figures as plain values, for a snapshot."""
-        return {
-            "scored": self.scored,
-            "positive": list(self.positive),
-            "negative": list(self.negative),
-            "history": [list(point) for point in self.history],
-        }
+        positive, negative = [row[0] for row in self.rows], [row[1] for row in self.rows]
+        return self._counted() | {"positive": positive, "negative": negative}
+
+    def _counted(self) -> dict[str, Any]:
+        return {"scored": self.scored, "history": [list(point) for point in self.history]}
 
     def restore(self, facts: dict[str, Any]) -> None:
         self.scored = facts["scored"]
-        self.positive.extend(facts["positive"])
-        self.negative.extend(facts["negative"])
-        self.history.extend((t, ap) for t, ap in facts["history"])
+        self.history.extend((t, value) for t, value in facts["history"])
+        self.rows.extend(map(list, zip(facts["positive"], facts["negative"], strict=True)))
 
 
 class AnswerPrequential(Prequential):
     """Prequential evaluation of a run that predicts a column, by the task's figures: an answer is given just before its
-    event, and evaluated once the target is known."""
+    event, and evaluated once the target is known. A row is the answer, then the truth."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
@@ -215,19 +204,15 @@ class AnswerPrequential(Prequential):
         self.compared_by = "1 / (1 + RMSE / deviation)" if chosen is None else HEADS[chosen]
         asking = run.schema.asking
         self.active = every > 0 and asking is not None and asking.late > 0
-        figures = run.test.get("all", {})
-        self.name = next((name for name in figures if name != "events"), "ap")
+        self.name = next((name for name in self.tested if name != "events"), "ap")
         self.measure = HEADS.get(self.name, self.name)
-        self.tested: dict[str, Any] = dict(figures)
-        self.answers: deque[list[float]] = deque(maxlen=window)
-        self.truth: deque[float] = deque(maxlen=window)
         self.pending = PendingAnswers()
 
     def observe(self, live: Live, block: Block) -> np.ndarray:
         """Ask about some events, then let all happen; answers are evaluated once their targets are known."""
         events, asking = block.events, live.stream.schema.asking
         assert asking is not None
-        rows = self.rows(block.numbers, block.learnable)
+        rows = self.drawn(block.numbers, block.learnable)
         named = asked_events(live, events, rows)
         given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
         asked = live.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
@@ -254,56 +239,37 @@ class AnswerPrequential(Prequential):
 
     def evaluate(self, clock: Any) -> None:
         """Take in all answers whose truth is known by a time."""
-        for number, said, true, when in self.pending.resolved(clock):
-            if self.on_scored is not None:
-                self.on_scored([number], [[*said, true]])
-            self.answers.append(said)
-            self.truth.append(true)
-            self.scored += 1
-            if self.scored % STEP == 0 and (value := self.figures().get(self.name)) is not None:
-                self.history.append((when, value))
+        for number, answer, truth, when in self.pending.resolved(clock):
+            self.take(number, [*answer, truth], when)
 
-    def figures(self) -> dict[str, Any]:
-        if self._figures[0] != self.scored:
-            width = len(self.answers[0]) if self.answers else 1
-            held = Answers(np.array(self.answers).reshape(-1, width), np.array(self.truth))
-            self._figures = (self.scored, self.task.figures(held))
-        return self._figures[1]
+    def figures_of(self, rows: np.ndarray) -> dict[str, Any]:
+        return self.task.figures(Answers(rows[:, :-1], rows[:, -1]))
 
     def value(self, rows: np.ndarray) -> float | None:
-        """The figure that chooses the task's epochs, of answers with the truth in the last column (e, outputs + 1)."""
-        figures = self.task.figures(Answers(rows[:, :-1], rows[:, -1]))
+        """The figure that chooses the task's epochs."""
+        figures = self.figures_of(rows)
         return None if figures.get(self.name) is None else self.task.value(figures, self.training)
-
-    def rolling(self, figures: dict[str, Any]) -> float | None:
-        return figures[self.name]
-
-    @property
-    def reference(self) -> float | None:
-        return self.tested.get(self.name)
-
-    @property
-    def held(self) -> int:
-        return len(self.truth)
 
     @property
     def drift(self) -> bool:
-        if self.held < ENOUGH or not self.tested:
+        if len(self.rows) < ENOUGH or not self.tested:
             return False
-        return drifted(self.figures(), self.tested, np.array(self.truth))
+        return drifted(self.figures(), self.tested, self.held()[:, -1])
 
     def status(self) -> dict[str, Any]:
         return super().status() | {"waiting": len(self.pending), "given_up": self.pending.given_up}
 
     def facts(self) -> dict[str, Any]:
-        held = {"answers": list(self.answers), "truth": list(self.truth)}
-        return super().facts() | held | self.pending.facts()
+        answers, truth = [row[:-1] for row in self.rows], [row[-1] for row in self.rows]
+        nothing: dict[str, Any] = {"positive": [], "negative": []}
+        return self._counted() | nothing | {"answers": answers, "truth": truth} | self.pending.facts()
 
     def restore(self, facts: dict[str, Any]) -> None:
         super().restore(facts)
         self.pending.restore(facts.get("waiting") or [], facts.get("given_up") or 0)
-        self.answers.extend(facts.get("answers", []))
-        self.truth.extend(facts.get("truth", []))
+        self.rows.extend(
+            [*answer, truth] for answer, truth in zip(facts.get("answers") or [], facts.get("truth") or [], strict=True)
+        )
 
 
 def prequential_of(run: Run, every: int) -> Prequential:

@@ -1,4 +1,4 @@
-"""Explanations of a `Live`'s answers: the question in numbers, its given columns, and how its answers are read."""
+"""Questions in users' own ids: what is asked in numbers, what is given with it, and how answers are read."""
 
 from __future__ import annotations
 
@@ -26,10 +26,67 @@ from pintgn.explain.question import (
 )
 from pintgn.explain.reasons import explain
 from pintgn.ingest.encode import encode_features
-from pintgn.live.answerer import too_late
+from pintgn.live.answerer import PairScores, too_late
+from pintgn.live.nodes import note_words
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live
+
+
+def score_pairs(live: Live, src: Sequence[Any], dst: Sequence[Any], at: Any, against: str, relation: Any) -> PairScores:
+    """See `Live.score_pairs`."""
+    check_links(live, against)
+    one, other, by = numbers(live, src, dst, relation)
+    logits = live.answerer.scores(Query(one, other, _times(live, at, len(one)), by), against)
+    known = len(live.names.ids)
+    noted = note_words(one >= known, other >= known, live.run.unfinished)
+    return PairScores(logits, live.calibrations[against](logits), noted)
+
+
+def ask(live: Live, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None, at: Any) -> dict[str, Any]:
+    """See `Live.ask`."""
+    if live.run.settings.task.scores_links:
+        raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
+    one, other, _ = numbers(live, src, dst)
+    query = live.task.asked(one, other, _times(live, at, len(one)), given_columns(live, given, len(one)))
+    found = live.answerer.answers(query)
+    shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, live.model.answer_shape(0)[-1]))
+    return live.task.shown(live.task.calibrated(shaped, live.run.answer_calibration))
+
+
+def check_links(live: Live, against: str = "anyone") -> None:
+    """Refuse a question about links that this run does not answer."""
+    if not live.task.scores_links:
+        column = live.run.settings.task.predict
+        raise BadInput(f"this run predicts {column!r}, not links. Ask `pintgn predict`, live.predict or live.ask.")
+    if against not in live.model.questions:
+        can = " or ".join(map(repr, live.model.questions))
+        hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
+        raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
+
+
+def numbers(
+    live: Live, src: Sequence[Any], dst: Sequence[Any], relation: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Node numbers of both ends of questions, and the relation of each as the model is given it."""
+    by = None if relation is None and live.run.settings.task.relation is None else live.task.by(relation, len(src))
+    turned = None if by is None else live.task.inverted(by, len(src))
+    return *live.names.find_pairs(live.codec.ids(src), live.codec.ids(dst), turned), by
+
+
+def notes(live: Live, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
+    """Notes on questions about a column: ids that were never seen, of the ends that are asked about."""
+    sides = (0,) if live.schema.alone else live.run.settings.task.sides
+    unknown = [
+        np.array([side in sides and id not in live.names.numbers[side] for id in ids], bool)
+        for side, ids in enumerate((src, dst))
+    ]
+    return note_words(unknown[0], unknown[1], live.run.unfinished)
+
+
+def _times(live: Live, at: Any, count: int) -> np.ndarray:
+    """The time of each question: an array in the log's count, or one time for all."""
+    return at if isinstance(at, np.ndarray) else np.full(count, live.time_of(at), live.codec.dtype)
 
 
 def explaining(
@@ -37,9 +94,8 @@ def explaining(
     src: Any,
     dst: Any,
     at: Any,
-    *,
-    given: Mapping[str, Any] | None = None,
-    relation: Any = None,
+    given: Mapping[str, Any] | None,
+    relation: Any,
     **options: Any,
 ) -> Callable[[], Explanation]:
     """See `Live.explaining`; options are those of `pintgn.explain.explain`."""
@@ -64,7 +120,7 @@ def _ends(live: Live, src: Any, dst: Any, relation: Any) -> tuple[int, int, tupl
     if dst is None:
         raise BadInput(f"this run asks about two nodes, a {live.schema.src} and a {live.schema.dst}. Name both.")
     names = live.codec.id(src), live.codec.id(dst)
-    one, other, _ = live.numbers([names[0]], [names[1]], relation)
+    one, other, _ = numbers(live, [names[0]], [names[1]], relation)
     return int(one[0]), int(other[0]), names
 
 

@@ -16,6 +16,7 @@ from pintgn.learn.calibration import next_probabilities
 from pintgn.learn.measure import PAIRS
 from pintgn.live.candidates import CANDIDATES, EXACT, Candidates
 from pintgn.live.nodes import note_words
+from pintgn.live.questions import check_links
 from pintgn.neighbors.contents import contents
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def recommend_rows(live: Live, ids: list[Any], request: Request, progress: Calla
     """The table of `Live.recommend_many`, for sources whose ids have been read."""
     if request.k < 1:
         raise BadInput(f"k={request.k}; at least one is recommended.")
-    live.check_links()
+    check_links(live)
     when = live.time_of(request.at)
     pool = Pool(live, ids, when, request)
     found: list[tuple[np.ndarray, ...]] = [(*[np.zeros(0, np.int64)] * 3, *[np.zeros(0, np.float32)] * 2)]
@@ -230,7 +231,7 @@ def rank(live: Live, src: np.ndarray, nodes: np.ndarray, when: Any, relation: An
 
 def candidates(live: Live, src: Any, at: Any = None, relation: Any = None) -> np.ndarray:
     """Node numbers that can be recommended to src: its whole pool, or candidates of more than are ranked."""
-    live.check_links()
+    check_links(live)
     side = side_of(live, relation)
     pool, node = pool_of(live, side), live.names.find([live.codec.id(src)], side)
     if ranks_some(len(pool), None):

@@ -12,6 +12,7 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.schema import Feature
 from pintgn.live import recommend as ranking
 from pintgn.live.live import Live
+from pintgn.live.questions import notes
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
 
@@ -41,7 +42,7 @@ def _ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         when, event = _fresh(live, at), live.total
         named = given if task.given or any(given) else None
         columns = live.ask(src, dst, named, np.full(len(src), when, live.codec.dtype))
-    rows = _rows(paired or task.sides == (0,), src, dst, columns | {"notes": live.notes(src, dst)})
+    rows = _rows(paired or task.sides == (0,), src, dst, columns | {"notes": notes(live, src, dst)})
     return {"at": when.item(), "event": event, "predict": task.predict, "scores": rows} | _held(service)
 
 
