@@ -203,35 +203,6 @@ def test_the_score_explained_is_the_score_given(name, open_group, refresh):
     assert found.exact is not (stream.model.remembers or by_block)
 
 
-@pytest.mark.parametrize("name", ["tgn", "jodie", "dyrep", "pint"])
-@pytest.mark.parametrize("refresh", ["event", "block"])
-def test_a_replay_takes_memory_back(name, refresh):
-    log = random_log(150, 9, seed=6)
-    model = make(name, neighbors=6)
-    assert model.remembers
-    settings = {"memory_block": 20, "positions_refresh": refresh}
-    stream, at = stream_of(model, log, **settings), int(log.t[-1]) + 1
-    quick, exact = explain(stream, 0, 1, at), explain(stream, 0, 1, at, replay=True)
-    assert (quick.exact, exact.exact) == (False, True)
-    assert "memory" in quick.note
-    assert "memory" not in exact.note
-    query = Query(np.array([0]), np.array([1]), np.array([at]))
-    ends = {"src": Contacts.of(stream.index, 0, at), "dst": Contacts.of(stream.index, 1, at)}
-    assert len(exact.neighbors) > 2
-    for reason in exact.neighbors:
-        expected = replayed_without(model, log, ends[reason.of].absence(reason.nodes[1]), query, **settings)
-        assert reason.without.logit == pytest.approx(expected, abs=1e-4)
-    assert exact.logit == quick.logit
-    assert quick.neighbors != exact.neighbors, "memory matters"
-
-
-def test_a_replay_needs_everything_that_happened():
-    stream = stream_of(make("tgn"), random_log(150, 9, seed=3))
-    stream.index.trim(keep_last=3)
-    with pytest.raises(BadInput, match="forgotten"):
-        explain(stream, 0, 1, int(stream.clock) + 1, replay=True)
-
-
 def test_a_trimmed_stream_is_explained_by_what_it_remembers():
     log = random_log(150, 9, seed=3)
     stream = stream_of(PINT(dim=8, neighbors=3, positions=3), log)

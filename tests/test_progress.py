@@ -66,7 +66,6 @@ CALLS = {
     "pintgn.write_report": lambda p, made: pintgn.write_report(made.run, made.folder / "report.html", progress=p),
     "pintgn.Live.observe": lambda p, made: pintgn.open(made.run).observe(made.later, progress=p),
     "pintgn.Live.recommend_many": lambda p, made: made.live.recommend_many("all", k=2, progress=p),
-    "pintgn.Live.explain": lambda p, made: made.live.explain(*made.pair, replay=True, progress=p),
     "pintgn.Live.embed_many": lambda p, made: made.live.embed_many("all", progress=p).read_all(),
     "pintgn.Service.__init__": lambda p, made: _served(
         pintgn.Service, run=pintgn.Run.open(made.run), store=made.folder / "store", progress=p
@@ -88,7 +87,7 @@ class Made:
 
 
 def test_every_public_function_with_progress_is_tried_here():
-    assert public() | {"pintgn.Live.explain"} == set(CALLS), "it takes progress among its options"
+    assert public() == set(CALLS)
 
 
 @pytest.mark.parametrize("progress", [True, False, None, "function"])

@@ -86,22 +86,6 @@ def test_the_answer_without_is_that_of_a_replay_without(name, task, log):
     assert any(not np.allclose(row, found[0]) for row in found[1:])
 
 
-def test_memory_is_taken_back_by_a_replay_only(log):
-    run = fitting.fit(asked("tgn", **FRAUD), log)
-    live = pintgn.open(run)
-    src, dst, at, given = question(live, log)
-    ids = live.names.ids[src], live.names.ids[dst]
-    quick, whole = (live.explain(*ids, given=given, replay=replay) for replay in (False, True))
-    assert not quick.exact
-    assert whole.exact
-    assert "memory" in quick.note
-    known = next(reason for reason in whole.reasons if reason.kind == "known")
-    about = question_about(live, src, dst, at, given)
-    absence = next(one for reason, one in target_drafts(Frozen.of(live.stream, at), src, dst, at, about, int))
-    expected = about.read(replayed(run, log, about.query, absence)[None])[0]
-    assert known.without.logit == pytest.approx(expected.number, abs=1e-4)
-
-
 @pytest.mark.parametrize("task", [FRAUD | {"known_after": 60}, TIP])
 def test_what_is_not_known_yet_is_no_reason(task, log):
     """The answer, every reason and every "without" stay when all that is unknown at the time is something else."""

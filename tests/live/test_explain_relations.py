@@ -69,20 +69,6 @@ def test_the_answer_without_is_that_of_a_replay_without(name, relation, log):
     assert any(not np.allclose(row, found[0]) for row in found[1:])
 
 
-def test_memory_is_taken_back_by_a_replay_only(log):
-    live = pintgn.open(fitting.fit(asked("tgn"), log))
-    quick, whole = (live.explain(3, 1, relation="likes", replay=replay) for replay in (False, True))
-    assert not quick.exact
-    assert whole.exact
-    assert "memory" in quick.note
-    at, ends = live.time_of(), (log.node(3), log.node(1))
-    about = question_about(live, *ends, at, None, "likes")
-    absence = next(one for _, one in relation_drafts(Frozen.of(live.stream, at), *ends, at, about, int))
-    known = next(reason for reason in whole.reasons if reason.kind == "known")
-    expected = about.read(replayed(live.run, log, about.query, absence)[None])[0]
-    assert known.without.logit == pytest.approx(expected.number, abs=1e-4)
-
-
 def test_the_answer_is_the_score_and_reasons_name_relations(live, log):
     row = int(np.flatnonzero(log.src != log.dst)[-1])
     src, dst = log.id(int(log.src[row])), log.id(int(log.dst[row]))

@@ -220,9 +220,6 @@ def explain(
     relation: ByRelation = None,
     steps: Annotated[int, Option(help="Longest walks to list, 1 to 3.")] = 3,
     limit: Annotated[int, Option(help="Number of reasons of each kind.")] = 5,
-    replay: Annotated[
-        bool, Option("--replay", help="Undo memory updates as well, by replaying the log for each reason. Slow.")
-    ] = False,
     everything: Annotated[bool, Option("--all", help="List every reason, not only the main three.")] = False,
     observe: Observe = None,
     as_json: AsJson = False,
@@ -236,10 +233,7 @@ def explain(
     live = open_live(run, observe)
     ends = live.codec.id_from_text(src), None if dst is None else live.codec.id_from_text(dst)
     columns = given_columns(given, live.run.log.schema) if given else None
-    with Bar("replaying without each reason" if replay else "explaining") as bar:
-        found = live.explain(
-            *ends, at, given=columns, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
-        )
+    found = live.explain(*ends, at, given=columns, relation=relation, steps=steps, limit=limit)
     answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
 
 

@@ -1,4 +1,4 @@
-"""Counterfactual answers: what a model answers if some events had never happened, without a replay."""
+"""Counterfactual answers: what a model answers if some events had never happened."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
@@ -17,7 +16,6 @@ from pintgn.explain.answer import Contact, Explanation, Reason, Without, ago, es
 from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, answers
 from pintgn.explain.known_facts import Draft, given_drafts, relation_drafts, target_drafts
 from pintgn.explain.question import Answer, Question, inverse, link_question
-from pintgn.explain.replay import Progress, replayed_answers
 from pintgn.explain.walk_paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.formatting import listed, plural
 from pintgn.models.base import Model
@@ -40,7 +38,6 @@ def walks_of(count: float, steps: int) -> str:
     return f"{shown} walk{'' if count == 1 else 's'} of {plural(steps, 'step')}"
 
 
-@takes_progress(counting("replaying"))
 def explain(
     stream: Stream | Frozen,
     src: int,
@@ -49,8 +46,6 @@ def explain(
     *,
     steps: int = LONGEST,
     limit: int = 5,
-    replay: bool = False,
-    progress: Progress | bool | None = None,
     name: Callable[[int], Any] = int,
     calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     names: tuple[Any, Any] | None = None,
@@ -64,13 +59,10 @@ def explain(
         at: a time, no earlier than the stream's clock.
         steps: longest walks that are listed one by one, 1 to 3.
         limit: how many reasons of each kind.
-        replay: replay the log without each reason's events if nothing faster is exact, as for models with memory;
-            slow. `progress` shows the reasons done and their total: True for a bar, or a function of these.
         name: the id of a node number; `names` are the ids of src and dst, which may be unknown to the stream.
         calibration: turns logits into probabilities.
         question: by default, whether the two meet.
     """
-    assert callable(progress)  # by `takes_progress`
     if not 1 <= steps <= LONGEST:
         raise BadInput(f"steps={steps}; walks of 1 to {LONGEST} steps are listed (longer ones are counted).")
     if limit < 1:
@@ -82,7 +74,7 @@ def explain(
         question = link_question(Query(np.array([src]), np.array([dst]), when), frozen.stream.model, calibration)
     at = np.asarray(at).item()
     return _Explainer(
-        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), question, replay, progress
+        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), question
     ).explanation()
 
 
@@ -96,16 +88,10 @@ class _Explainer:
     limit: int
     name: Callable[[int], Any]  # the id of a node number
     question: Question
-    replay: bool
-    progress: Progress
 
     @property
     def unit(self) -> TimeUnit:
         return self.frozen.stream.schema.time
-
-    @property
-    def exact(self) -> bool:
-        return self.replay or self.frozen.is_exact
 
     def explanation(self) -> Explanation:
         index = self.frozen.stream.index
@@ -139,7 +125,7 @@ class _Explainer:
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
             neighbors=tuple(r for of in ("src", "dst") for r in [n for n in neighbors if n.of == of][: self.limit]),
-            exact=self.exact,
+            exact=self.frozen.is_exact,
             note=self._note(answer),
             said="" if answer is None else answer.text,
             measure=self.question.measure,
@@ -208,9 +194,7 @@ class _Explainer:
     def _scored(self, drafts: list[Draft]) -> tuple[Answer | None, dict[str, Any], list[Reason]]:
         if type(self.frozen.stream.model).forward is Model.forward:
             return None, {}, [reason for reason, _ in drafts]
-        given = (self.frozen, self.question.query, [absence for _, absence in drafts])
-        replayed = self.replay and not self.frozen.is_exact
-        found = replayed_answers(*given, self.progress) if replayed else answers(*given)
+        found = answers(self.frozen, self.question.query, [absence for _, absence in drafts])
         now, *without = self.question.read(found)
         reasons = []
         for (reason, _), other in zip(drafts, without, strict=True):
@@ -315,7 +299,7 @@ class _Explainer:
             note += " A given column is as usual when it has its mean."
         if self.question.relation is not None:
             note += " Without knowing: if their relation had been none that training has met."
-        if self.exact:
+        if self.frozen.is_exact:
             return note
         if self.frozen.stream.model.remembers:
             return f"{note} What its memory keeps of them is not taken back."
