@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from pintgn.cli.common import AsJson, Grid, console, emit_json, next_steps, say
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, next_steps, say
 
 
 def demo(
@@ -20,7 +20,6 @@ def demo(
 ) -> None:
     """Simulate a shop, train PINT with and without positions, and show what learning and positions add."""
     from pintgn.cli.data import describe
-    from pintgn.cli.evaluation import show_phase
     from pintgn.cli.training import EpochLines
     from pintgn.datasets.simulate import make_world
     from pintgn.ingest.read import read_events
@@ -47,10 +46,8 @@ def demo(
             model = PINT(dim=32, positions=positions)
             options: dict[str, Any] = {"seed": seed, "epochs": epochs, "learning_rate": 3e-3}
             runs[name] = fit(model, log, folder=folder / run, progress=lines, **options)
-    with show_phase() as (progress, steps):
-        page = write_report(
-            list(runs.values()), folder / "report.html", names=list(runs), progress=progress, steps=steps
-        )
+    with Bar("reading", "events") as bar:
+        page = write_report(list(runs.values()), folder / "report.html", names=list(runs), progress=bar)
     results = {name: run.test["all"]["ap"] or 0.0 for name, run in runs.items()}
     first = runs["PINT"]
     results |= {f"{name}, no training": figures["all"]["ap"] or 0.0 for name, figures in first.heuristics.items()}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, answer, console, say
+from pintgn.cli.common import AsJson, Bar, answer, say
 from pintgn.cli.shared_work import Workers, share_out
 from pintgn.errors import BadInput
 
@@ -96,31 +94,13 @@ def report(
 
     target = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     others: Any = _rank(rank)
-    with show_phase() as (progress, steps):
-        made = write_report(list(runs), target, rank=others, seed=seed, progress=progress, steps=steps)
+    with Bar("reading", "events") as bar:
+        made = write_report(list(runs), target, rank=others, seed=seed, progress=bar)
     answer(as_json, made.to_dict(), f"{made}\n\n{target}")
     if open_it:
         import webbrowser
 
         webbrowser.open(target.resolve().as_uri())
-
-
-@contextmanager
-def show_phase() -> Iterator[tuple[Any, Any]]:
-    """Callbacks that show on stderr what is being done and how far it is: a bar on a terminal, elsewhere a line for
-    each phase."""
-    terminal = console(stderr=True)
-    if not terminal.is_terminal:
-        yield lambda phase: terminal.print(phase, markup=False), None
-        return
-    with Bar("reading", "events") as bar:
-        phases = ["reading"]
-
-        def begin(phase: str) -> None:
-            phases.append(phase)
-            bar(0, None, phase)
-
-        yield begin, lambda done, total: bar(done, total, phases[-1])
 
 
 def after_training(made: list[Any], folder: Path) -> Path | None:
@@ -129,8 +109,8 @@ def after_training(made: list[Any], folder: Path) -> Path | None:
 
     target = folder / "report.html"
     try:
-        with show_phase() as (progress, steps):
-            write_report(made, target, progress=progress, steps=steps)
+        with Bar("reading", "events") as bar:
+            write_report(made, target, progress=bar)
     except Exception as error:
         if os.environ.get("PINTGN_DEBUG"):
             raise

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, answer, say
+from pintgn.cli.common import AsJson, Bar, answer, say
 from pintgn.cli.option_groups import grouped
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.options import ColumnNames, SourceOptions
 from pintgn.formatting import plural, shown_address
 
-SAID = 10.0
+EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
 
@@ -66,7 +66,7 @@ def feed(
         opened = open_source(source, service.rstrip("/"), reading, settings)
         stack.callback(opened.close)
         aside = None if refused is None else stack.enter_context(contextlib.closing(RefusedRows(refused)))
-        line = stack.enter_context(_Line())
+        line = _Line(stack.enter_context(Bar("feeding")))
         feeder = Feeder(opened, client, Columns("", "", ""), batch, aside, line)
         with _stopping(feeder):
             status = feeder.ask("GET", "/status")  # None when it was stopped while it waited for the service
@@ -122,33 +122,16 @@ def _stopping(feeder: Any) -> Iterator[None]:
 class _Line:
     """One line of progress: drawn anew on a terminal; elsewhere every few seconds, and when waiting begins or ends."""
 
-    def __enter__(self) -> _Line:
-        from rich.live import Live
-
-        from pintgn.display.bars import console
-
-        terminal = console(stderr=True)
-        self.live = Live("", console=terminal, transient=True, auto_refresh=False) if terminal.is_terminal else None
-        if self.live is not None:
-            self.live.start()
-        self.said, self.counted, self.waiting = time.monotonic(), 0, ""
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self.live is not None:
-            self.live.stop()
+    def __init__(self, bar: Bar):
+        self.bar = bar
+        self.shown, self.counted, self.waiting = time.monotonic(), 0, ""
 
     def __call__(self, counts: Any) -> None:
         now, done = time.monotonic(), counts.accepted + counts.duplicates + counts.refused
         text = f"{done:,} rows, {counts.duplicates:,} known already, {counts.refused:,} refused, {counts.rate:,.0f}/s"
         text += f"; waiting: {counts.waiting_for}" if counts.waiting_for else ""
-        if self.live is not None:
-            from rich.text import Text
-
-            if now - self.said > 0.1:
-                self.said = now
-                self.live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-        elif counts.waiting_for != self.waiting or (now - self.said > SAID and done != self.counted):
+        self.bar.doing(text)
+        terminal = self.bar.terminal.is_terminal
+        if not terminal and (counts.waiting_for != self.waiting or (now - self.shown > EVERY and done != self.counted)):
             say(text)
-            self.said, self.counted = now, done
-            self.waiting = counts.waiting_for
+            self.shown, self.counted, self.waiting = now, done, counts.waiting_for

@@ -51,18 +51,22 @@ def promote(
         except Unreachable as error:
             raise BadFile(f"{service} does not answer: {error}. Is the service running there?") from None
         if status >= 400:
-            said = found if isinstance(found, dict) else {}
-            raise BadInput(f"{said.get('message', f'the service answered {status}.')} {said.get('next', '')}".strip())
+            refusal = found if isinstance(found, dict) else {}
+            raise BadInput(
+                f"{refusal.get('message', f'the service answered {status}.')} {refusal.get('next', '')}".strip()
+            )
         return found
 
     try:
         before = len(ask("GET")["history"])
         found = ask("POST", asked)
-        said = ""
+        state = ""
         while wait and len(found["history"]) <= before:
-            if (at := found["candidate"]) is not None and at["state"] != said:
-                said = at["state"]
-                say(f"{at['run']}: {said}" + (f", needs {at['enough']:,} scored events" if said == "compared" else ""))
+            if (at := found["candidate"]) is not None and at["state"] != state:
+                state = at["state"]
+                say(
+                    f"{at['run']}: {state}" + (f", needs {at['enough']:,} scored events" if state == "compared" else "")
+                )
             time.sleep(POLL)
             found = ask("GET")
     finally:

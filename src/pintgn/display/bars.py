@@ -29,7 +29,7 @@ class Bar:
         self.what, self.unit, self.left = what, unit, left
         self.terminal = terminal or console(stderr=True)
         small = self.terminal.width < 70
-        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(16 if small else 30)]
+        columns: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn(16 if small else 30)]
         columns += [DownloadColumn()] if unit == "bytes" else []
         columns += [TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True)]
         columns += [] if small else [TextColumn("{task.fields[left]}")]

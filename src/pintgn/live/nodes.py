@@ -48,16 +48,16 @@ class Names:
         return np.array(found, np.int64)
 
     def find_pairs(
-        self, src: list[Any], dst: list[Any], turned: np.ndarray | None = None
+        self, src: list[Any], dst: list[Any], inverted: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart. Pairs that are
-        `turned` (q,) go from a destination to a source."""
-        if turned is not None and turned.any() and self.separate_namespaces:
-            back = turned.tolist()
+        `inverted` (q,) go from a destination to a source."""
+        if inverted is not None and inverted.any() and self.separate_namespaces:
+            back = inverted.tolist()
             acting = [there if b else here for here, there, b in zip(src, dst, back, strict=True)]
             acted_on = [here if b else there for here, there, b in zip(src, dst, back, strict=True)]
             one, other = self.find_pairs(acting, acted_on)
-            return np.where(turned, other, one), np.where(turned, one, other)
+            return np.where(inverted, other, one), np.where(inverted, one, other)
         if not self.separate_namespaces:
             both = self.find([*src, *dst], 0)
             return both[: len(src)], both[len(src) :]

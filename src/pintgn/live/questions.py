@@ -70,8 +70,8 @@ def numbers(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Node numbers of both ends of questions, and the relation of each as the model is given it."""
     by = None if relation is None and live.run.settings.task.relation is None else live.task.by(relation, len(src))
-    turned = None if by is None else live.task.inverted(by, len(src))
-    return *live.names.find_pairs(live.codec.ids(src), live.codec.ids(dst), turned), by
+    inverted = None if by is None else live.task.inverted(by, len(src))
+    return *live.names.find_pairs(live.codec.ids(src), live.codec.ids(dst), inverted), by
 
 
 def notes(live: Live, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:

@@ -33,8 +33,8 @@ def content(figures: Figures) -> Content:
     study = figures.study
     if not study.models:
         names = ", ".join(row.name for row in study.trained)
-        said = ["It does not score links. Its embeddings: pintgn embed RUN -o vectors.parquet."]
-        return Content(study, f"{names} embeds nodes", said, figures.to_dict())
+        advice = ["It does not score links. Its embeddings: pintgn embed RUN -o vectors.parquet."]
+        return Content(study, f"{names} embeds nodes", advice, figures.to_dict())
     sections = {
         "Results": results(figures),
         "Differences": differences(figures),
@@ -42,8 +42,9 @@ def content(figures: Figures) -> Content:
         "Over time": over_time(figures),
         "Where it fails": failures(figures),
     }
-    told = headline(figures), summary(figures)
-    return Content(study, *told, figures.to_dict(), sections, tiles(figures), notes(study))
+    return Content(
+        study, headline(figures), summary(figures), figures.to_dict(), sections, tiles(figures), notes(study)
+    )
 
 
 def row_legend(figures: Figures, rows: Sequence[Row] | None = None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.display.progress import silent
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.calibration import Calibration, first_choices
@@ -21,8 +22,7 @@ from pintgn.learn.tasks.link import compare_part, fit_next_slope
 from pintgn.learn.train import reproducible
 from pintgn.report.row_names import row_names
 
-Progress = Callable[[str], None]
-Steps = Callable[[int, int], None]
+Progress = Callable[[int, int, str], None]
 
 MOST = 10_000
 """Most test events to measure, taken in even stretches, so that a report costs less than training."""
@@ -159,8 +159,7 @@ def study(
     negatives: Mapping[str, Negatives] | None = None,
     rank: int | str = 20,
     seed: int = 0,
-    progress: Progress = lambda phase: None,
-    steps: Steps | None = None,
+    progress: Progress = silent,
 ) -> Study:
     """Measure runs on the test part of the log that they share; arguments as of `write_report`.
 
@@ -175,14 +174,14 @@ def study(
     drawn = draw_each(kinds, parts.log, test, seed, before, only)
     rows: dict[str, list[RunScores]] = {}
     for name, run in zip(row_names(runs, names), runs, strict=True):
-        progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
         with reproducible(run.settings.train.threads):
-            rows.setdefault(name, []).append(_scored(run, drawn, candidates, only, Count(steps)))
+            rows.setdefault(name, []).append(
+                _scored(run, drawn, candidates, only, Count(progress, f"measuring {name}"))
+            )
     new = parts.is_new(candidates.events)[only]
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
-            progress(f"measuring {name}")
-            count = Count(steps, 2 * len(test))
+            count = Count(progress, f"measuring {name}", 2 * len(test))
             scores = compare(stream.fork(), test, drawn, new, count.of(test), only).scores
             rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates, count.of(test), only), new)]
     found = [Row(name, members) for name, members in rows.items()]
@@ -217,14 +216,14 @@ def _check_comparable(runs: Sequence[Run]) -> None:
 class Count:
     """Progress over the passes that measure one row."""
 
-    def __init__(self, steps: Steps | None, total: int = 0):
-        self.steps, self.total, self.done = steps, total, 0
+    def __init__(self, progress: Progress, what: str, total: int = 0):
+        self.progress, self.what, self.total, self.done = progress, what, total, 0
 
     def of(self, part: EventLog) -> OnBatch:
         """The callback of one pass over a part."""
-        steps, before = self.steps, self.done
+        before = self.done
         self.done += len(part)
-        return None if steps is None else lambda done: steps(before + done, self.total)
+        return lambda done: self.progress(before + done, self.total, self.what)
 
 
 def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray, count: Count) -> RunScores:

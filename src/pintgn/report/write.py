@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pintgn.display.progress import phases, takes_progress
+from pintgn.display.progress import counting, takes_progress
 from pintgn.drawing.plot import chart_style
 from pintgn.errors import BadInput
 from pintgn.files import replacing, write_errors
@@ -18,7 +18,7 @@ from pintgn.learn.run import Run
 from pintgn.report import about, results, task_page
 from pintgn.report.figures import Figures
 from pintgn.report.markup import anchor, page, section, text, unbroken
-from pintgn.report.study import Content, Progress, Steps, open_runs, study
+from pintgn.report.study import Content, Progress, open_runs, study
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Report:
         return "\n".join([self.headline + ".", *self.summary])
 
 
-@takes_progress(phases)
+@takes_progress(counting("measuring", "events"))
 def write_report(
     runs: Run | str | Path | Sequence[Run | str | Path],
     output: str | Path = "report.html",
@@ -47,7 +47,6 @@ def write_report(
     rank: int | str = 20,
     seed: int = 0,
     progress: Progress | bool | None = None,
-    steps: Steps | None = None,
 ) -> Report:
     """Write one self-contained page about one or more runs on the same data.
 
@@ -60,8 +59,7 @@ def write_report(
         negatives: your own kinds of negatives by name; the page leads with the first.
         rank: how many destinations each test event is ranked against, or `"all"`.
         seed: of the negatives that all runs share.
-        progress: True for a bar, or a function that is called with the name of each phase.
-        steps: called with the events done in a phase and their total.
+        progress: True for a bar, or a function that is called with events done, events in all, and what is being done.
     """
     assert callable(progress)  # by `takes_progress`
     target = Path(output)
@@ -72,8 +70,7 @@ def write_report(
         if found[0].answers and not found[0].task.tells_from_negatives:
             content = task_page.content(found, names)
         else:
-            measured = Figures(study(found, names, negatives, rank, seed, progress, steps))
-            progress("drawing")
+            measured = Figures(study(found, names, negatives, rank, seed, progress))
             content = results.content(measured)
         with write_errors(target):
             part.write_text(_page(content), encoding="utf-8")
