@@ -33,10 +33,6 @@ Data = Annotated[
 ]
 
 
-def _option(*names: str, metavar: str | None = None, help: str) -> Any:
-    return Option(*names, metavar=metavar, help=help, rich_help_panel=READING)
-
-
 def _option(name: str, kind: Any, default: Any, *flags: str, metavar: str, help: str) -> inspect.Parameter:
     about = Option(*flags, metavar=metavar, help=help, rich_help_panel=READING)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
