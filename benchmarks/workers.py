@@ -2,7 +2,7 @@
 
     python benchmarks/workers.py [--workers 2] [--minutes 7] [--scale 1] [--only evaluate]
 
-One process, and a group of several as `--workers` starts them, are started once and warmed up. Then they take turns,
+One process, and a group of several as torchrun starts them, are started once and warmed up. Then they take turns,
 case by case, so that whatever else the machine does meets both; a turn is some seconds of work for one worker. For each
 case two figures:
 
@@ -198,7 +198,8 @@ def whole_command(folder: Path, workers: int, times: int) -> dict[str, Any]:
     """A command as users type it: from the start of Python to its end."""
 
     def taken(count: int) -> tuple[float, float]:
-        command = [sys.executable, "-m", "pintgn", "evaluate", f"{folder / 'shop'}", "--workers", f"{count}"]
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{count}"] if count > 1 else []
+        command = [sys.executable, *launcher, "-m", "pintgn", "evaluate", f"{folder / 'shop'}"]
         used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         subprocess.run(command, env=one_thread(), check=True, capture_output=True)
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""Several processes as `--workers` starts them, running a function of these tests."""
+"""Several processes as torchrun starts them, running a function of these tests."""
 
 from __future__ import annotations
 

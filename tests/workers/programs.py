@@ -76,6 +76,16 @@ def disagree(what: str) -> None:
         pintgn.fit(dataclasses.replace(settings), log, seed=seed, progress=False)
 
 
+def command_on_no_file(path: str) -> None:
+    """The command line of a worker that is given a file that is not there."""
+    import sys
+
+    from pintgn.cli.app import main
+
+    sys.argv = ["pintgn", "train", path, "-o", path + ".run"]
+    main()
+
+
 def command_out_of_memory(message: str, of_torch: bool) -> None:
     """The command line of a worker whose second step finds no memory."""
     import sys

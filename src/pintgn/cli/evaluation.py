@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Bar, answer, say
-from pintgn.cli.shared_work import Workers, share_out
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
@@ -43,14 +42,12 @@ def evaluate(
     most: Annotated[
         int, Option(metavar="N", help="Events that are scored; of more, stretches at even distances.")
     ] = 1_000_000,
-    workers: Workers = 1,
     device: Annotated[
         str | None, Option(help="Where to compute: cpu, cuda, cuda:1 or mps; as trained by default.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a run, or a folder of several: AP, AUC and ranks, for all, seen and new nodes."""
-    share_out(workers)
     from pintgn.learn.evaluate import evaluate as measure
     from pintgn.learn.negatives import KINDS
     from pintgn.workers.group import together

@@ -1,4 +1,4 @@
-"""`--workers`: a command that several processes compute together, of which one speaks."""
+"""torchrun: a command that several processes compute together, of which one speaks."""
 
 from __future__ import annotations
 
@@ -6,34 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated
 
-import typer
-from typer import Option
+from pintgn.errors import LostWorker, PintgnError
 
-from pintgn.errors import BadInput, LostWorker, PintgnError
-
-Workers = Annotated[
-    int, Option(min=1, help="Number of processes on this machine that share the work; for several machines: torchrun.")
-]
-
-
-def share_out(count: int, data: str = "") -> None:
-    """Start so many workers with this very command, and end with them. Nothing in a process that is one already."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size > 1:
-        if count not in (1, size):
-            raise BadInput(f"--workers {count}, but {size} were started; leave out --workers under torchrun.")
-        return
-    if count == 1:
-        return
-    if data == "-":
-        raise BadInput("--workers reads the data in every process, and standard input can be read once. Name a file.")
-    from pintgn.workers.start import start
-
-    if code := start(count, sys.argv[1:]):
-        raise typer.Exit(code)
-    raise typer.Exit
+LOST = 3
+"""Exit code of a worker that ends because another one has."""
 
 
 def writes() -> bool:
@@ -49,9 +26,8 @@ def restarted() -> bool:
 def run_as_worker(command: Callable[[], None]) -> None:
     """Run a command as one of several workers: the first one speaks, and one line tells of an error."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # before torch: errors come as exceptions, and are told here
-    from pintgn.workers import group, start
+    from pintgn.workers import group
 
-    start.end_with_parent()
     stderr = sys.stderr
     if int(os.environ["RANK"]):
         quiet = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
@@ -60,12 +36,11 @@ def run_as_worker(command: Callable[[], None]) -> None:
         group.join()
         command()
     except PintgnError as error:
-        started, lost = os.environ.get(start.STARTED), isinstance(error, LostWorker)
         if os.environ.get("PINTGN_DEBUG"):
             raise
-        if not (started and lost) and group.first_to_say():  # who started us says who was lost
+        if group.first_to_say():
             print(f"{type(error).__name__}: {error}", file=stderr, flush=True)
-        _leave(start.LOST if lost else 2)
+        _leave(LOST if isinstance(error, LostWorker) else 2)
     except (MemoryError, RuntimeError) as error:
         if os.environ.get("PINTGN_DEBUG") or not ran_out(error):
             raise

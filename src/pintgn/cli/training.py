@@ -16,12 +16,12 @@ from typer import Option
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, note, say
 from pintgn.cli.evaluation import after_training
 from pintgn.cli.option_groups import grouped
-from pintgn.cli.shared_work import Workers, restarted, share_out, writes
+from pintgn.cli.shared_work import restarted, writes
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
-from pintgn.learn.epoch_bar import EpochBar
+from pintgn.learn.figures_text import EpochBar
 
 
 @dataclass
@@ -88,9 +88,9 @@ class RunOptions:
         bool, Option("--refit", help="Then train on the whole log, for use; figures stay those of the test part.")
     ] = False
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False
-    workers: Workers = 1
+    workers: Annotated[int, Option(min=1, help="With --runs: number of runs that are trained at once.")] = 1
     on: Annotated[
-        str | None, Option(help="With --runs: train one run on each worker, local or on ray, in place of all on each.")
+        str | None, Option(help="Where they are trained: local, or ray (the cluster that RAY_ADDRESS names).")
     ] = None
 
 
@@ -123,10 +123,11 @@ def train(
     given.setdefault("train", {}).update({key: value for key, value in vars(short).items() if value is not None})
     data = str(load.data)  # type: ignore[attr-defined]
     one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
-    if how.on is None:
-        share_out(how.workers, data)
-    elif how.runs < 2 and not (how.resume and many):
-        raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
+    if (how.workers > 1 or how.on is not None) and how.runs < 2 and not (how.resume and many):
+        raise BadInput(
+            "--workers and --on spread the runs of --runs. Several processes train one run as "
+            f"torchrun --nproc-per-node {max(how.workers, 2)} -m pintgn train ...; see docs/distributed.md."
+        )
     read_task(given, load, task)
     from pintgn.positions import first_use
 
@@ -262,7 +263,7 @@ def jobs_of(on: str | None, workers: int) -> AbstractContextManager[Any]:
     """Workers for independent jobs; None where none are asked for."""
     from pintgn.workers.jobs import open_jobs
 
-    return nullcontext() if on is None else open_jobs(on, workers)
+    return nullcontext() if on is None and workers == 1 else open_jobs(on or "local", workers)
 
 
 def read_given(chosen: SettingsOptions) -> dict[str, Any]:

@@ -232,6 +232,11 @@ class EventLog:
                 column.flags.writeable = False
         return log
 
+    def with_columns(self, schema: Schema, **columns: np.ndarray | None) -> EventLog:
+        """The log with other columns, which have been checked, and their schema; the rest is shared."""
+        held = {name: getattr(self, name) for name in COLUMNS}
+        return EventLog.trusted(held | columns, self.ids, schema, self.first)
+
     # -- what models see -----------------------------------------------------------------------------------
 
     @cached_property

@@ -1,17 +1,23 @@
-"""Figures as text: the same table on the command line and in a notebook."""
+"""Figures and the progress of training as text: the same on the command line and in a notebook."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pintgn.display.bars import open_bar
 from pintgn.formatting import duration, percent, plural, text_table
 from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 
 if TYPE_CHECKING:
     from pintgn.learn.run import Run
+
+Progress = Callable[[dict[str, Any]], None]
+"""Called with one dict: {"phase": …} when something else begins, with "observed" and "of" where that is known; after
+every batch {"epoch", "epochs", "done", "total", "loss"}; after every epoch its entry of `run.history`, which has "val".
+What it raises ends the training; a run with a folder can then be continued from its last checkpoint."""
 
 HEADS = {
     "ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "MRR", "log_loss": "log loss",
@@ -117,6 +123,37 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
     begin = f"{begin}  val {name} {value}"
     line = f"{begin}  new-node {name} {new}  {rate}  {took}"
     return line if width is None or len(line) < width else f"{begin}  new {new}  {took}"
+
+
+class EpochBar:
+    """A bar over all epochs, with the loss so far and the last figure on validation."""
+
+    def __init__(self, epochs: int | None = None):
+        self.epochs, self.done, self.figures = epochs, 0, ""
+        self.bar: Any = None
+
+    def __enter__(self) -> EpochBar:
+        self.bar = open_bar("preparing", "events", "at most").__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error == (None, None, None):
+            self.bar.doing(f"{plural(self.done, 'epoch')}{self.figures}")  # what a notebook keeps
+        self.bar.__exit__(*error)
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        self.epochs = entry.get("epochs", self.epochs)
+        if "phase" in entry:
+            self.bar.doing(entry["phase"] + self.figures)
+            if "observed" in entry:
+                self.bar(entry["observed"], entry["of"], entry["phase"] + self.figures)
+        elif "done" in entry:
+            text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}{self.figures}"
+            done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
+            self.bar(done, total, text)
+        elif entry["val"]["all"]["events"]:  # there are none while a refit learns from everything
+            figure = first_figure(entry["val"], "all", entry.get("chosen_by"))
+            self.done, self.figures = entry["epoch"], "  val " + " ".join(figure)
 
 
 def run_table(run: Run) -> str:

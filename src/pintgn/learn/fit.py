@@ -20,7 +20,7 @@ from pintgn.events.checks import same
 from pintgn.events.log import EventLog
 from pintgn.facts import check
 from pintgn.learn.defaults import resolved
-from pintgn.learn.epoch_bar import EpochBar, Progress
+from pintgn.learn.figures_text import EpochBar, Progress
 from pintgn.learn.folder import Folder
 from pintgn.learn.hooks import Checkpoints, Interrupted, Interruptible, Reports, stop_message
 from pintgn.learn.negatives import Negatives
@@ -73,7 +73,7 @@ def fit(
         refit: after the measurement, train on the whole log for as many epochs as validation chose. That model is then
             used (`run.deployed`); the figures stay those of the one that was measured.
         progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False or None shows none; a
-            function is called with a dict, after every batch and every epoch: see `pintgn.learn.epoch_bar.Progress`.
+            function is called with a dict, after every batch and every epoch: see `pintgn.learn.figures_text.Progress`.
         settings: fields of `Training` (epochs, learning_rate, …), of `Streaming` (memory_block, …) and of
             `TaskSettings`: `predict="fraud", given=["amount"]` asks about a column of events; see docs/tasks.md.
 

@@ -16,8 +16,7 @@ from torch import Tensor
 from pintgn import compiled
 from pintgn.display.progress import silent
 from pintgn.facts import check
-from pintgn.learn.epoch_bar import Progress
-from pintgn.learn.figures_text import epoch_line
+from pintgn.learn.figures_text import Progress, epoch_line
 from pintgn.learn.folder import CURSOR
 from pintgn.learn.measure import observe_log
 from pintgn.learn.run import Run

@@ -10,15 +10,11 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.events.schema import Schema
 from pintgn.learn.metrics import CHUNK, Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import QUESTION, Candidates, Drawn
-from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import Settings
 from pintgn.models.base import eval_mode
-from pintgn.models.registry import model_class
 from pintgn.stream import Stream
-from pintgn.stream.history import History, KnownHistory
 from pintgn.workers.group import current
 
 if TYPE_CHECKING:
@@ -31,8 +27,6 @@ PAIRS = 200_000
 PIECE = 100_000
 """Events observed at once, where nothing is asked; for the same reason."""
 
-HEURISTICS = ("edgebank", "heuristic")
-"""Training-free rows beside the figures of links."""
 SAME = ("val", "test", "train_until", "val_until", "hidden", "protocol", "batch", "scale_features", "threads")
 """What another model is trained with as the run was; for the rest it has its own defaults."""
 
@@ -72,9 +66,10 @@ def score_part(
     rows = np.flatnonzero(part.learnable)
     rows = rows if only is None else rows[only]
     group = current()
-    length = BATCH * group.size
-    mine = my_share(part, rows, length)
-    rows, queries = (rows, queries) if group.size == 1 else (rows[mine], [query[mine] for query in queries])
+    length, mine = BATCH * group.size, np.ones(len(rows), bool)
+    if group.size > 1:
+        mine = my_share(part, rows, length)
+        rows, queries = rows[mine], [query[mine] for query in queries]
     found = [np.zeros(0, np.float32) for _ in queries]  # each made as long as it will be, by the first scores
 
     def ask(batch: EventLog) -> list[Query]:
@@ -198,28 +193,6 @@ def ranked_in_part(
             done += len(events)
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-
-
-def heuristic_stream(
-    name: str, parts: Parts, schema: Schema, observed: EventLog, known: History | None = None
-) -> Stream:
-    """A training-free model in a stream that has observed these events; `known` holds them and perhaps more."""
-    model = model_class(name)()
-    model.prepare(parts.trained)
-    stream = Stream(model, schema, node_features=parts.log.node_features)
-    if known is not None:
-        return stream.fork(history=KnownHistory(known, observed))
-    observe_log(stream, observed)
-    return stream
-
-
-def heuristic_streams(
-    parts: Parts, schema: Schema, observed: EventLog, without: str = "", known: History | None = None
-) -> Iterator[tuple[str, Stream]]:
-    """Each training-free model but one; arguments as of `heuristic_stream`."""
-    for name in HEURISTICS:
-        if name != without:
-            yield name, heuristic_stream(name, parts, schema, observed, known)
 
 
 def trained_beside(

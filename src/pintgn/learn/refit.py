@@ -16,7 +16,7 @@ from torch import Tensor
 from pintgn import compiled
 from pintgn.events.log import EventLog
 from pintgn.facts import reading
-from pintgn.learn.epoch_bar import Progress
+from pintgn.learn.figures_text import Progress
 from pintgn.learn.folder import Folder
 from pintgn.learn.hooks import Checkpoints, Interruptible, Reports
 from pintgn.learn.negatives import Negatives

@@ -10,8 +10,6 @@ import numpy as np
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Feature, Schema
 
-KINDS = ("features", "node_updates", "node_features")
-
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -140,18 +138,11 @@ class Scaling:
 
     def __call__(self, log: EventLog) -> EventLog:
         """The log as the model reads it; everything but features is shared."""
-        columns = {kind: getattr(log, kind) for kind in KINDS}
-        if columns["features"] is not None:
-            columns["features"] = self.event_features(columns["features"])
-        for kind in KINDS[1:]:
-            scale = getattr(self, kind)
-            if scale is not None and columns[kind] is not None:
-                columns[kind] = scale(columns[kind])
-        if all(columns[kind] is getattr(log, kind) for kind in KINDS):
+        columns = {} if log.features is None else {"features": self.event_features(log.features)}
+        for kind in ("node_updates", "node_features"):
+            scale, column = getattr(self, kind), getattr(log, kind)
+            if scale is not None and column is not None:
+                columns[kind] = scale(column)
+        if all(column is getattr(log, kind) for kind, column in columns.items()):
             return log
-        scaled = EventLog(
-            log.src, log.dst, log.t, label=log.label, known=log.known, op=log.op, ids=log.ids,
-            schema=self.schema(log.schema), **columns,
-        )  # fmt: skip
-        scaled.first = log.first
-        return scaled
+        return log.with_columns(self.schema(log.schema), **columns)

@@ -9,8 +9,7 @@ from typing import Any
 from pintgn.display.progress import silent
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.epoch_bar import Progress
-from pintgn.learn.figures_text import mean_of
+from pintgn.learn.figures_text import Progress, mean_of
 from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.run import Run

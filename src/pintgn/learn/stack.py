@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from pintgn.learn.epoch_bar import Progress
+from pintgn.learn.figures_text import Progress
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.learn.train import Trainer

@@ -24,6 +24,7 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, toml_tables
 from pintgn.learn.settings_files import merged, read_toml
 from pintgn.learn.train import Hook, Trainer, reproducible
+from pintgn.packages import need
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
@@ -293,9 +294,6 @@ def _was_stopped(optuna: Any, trial: Any) -> bool:
 
 
 def need_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise BadInput("tuning needs optuna; install it with pip install 'pintgn[tune]'.") from error
+    optuna = need("optuna", extra="tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -13,7 +13,7 @@ from pintgn.display.progress import silent
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.calibration import Calibration, first_choices
-from pintgn.learn.measure import OnBatch, compare, evenly, heuristic_streams, observe_log, ranked_in_part, ranks_in_part
+from pintgn.learn.measure import OnBatch, compare, evenly, observe_log, ranked_in_part, ranks_in_part
 from pintgn.learn.metrics import Scores, ranks
 from pintgn.learn.negatives import KINDS, Candidates, Drawn, Negatives, draw_each
 from pintgn.learn.protocol import Parts
@@ -179,8 +179,9 @@ def study(
                 _scored(run, drawn, candidates, only, Count(progress, f"measuring {name}"))
             )
     new = parts.is_new(candidates.events)[only]
-    for name, stream in heuristic_streams(parts, runs[0].schema, before):
+    for name in runs[0].task.baselines:
         if name not in rows:
+            stream = runs[0].task.baseline_stream(name, runs[0], parts, runs[0].schema, before)
             count = Count(progress, f"measuring {name}", 2 * len(test))
             scores = compare(stream.fork(), test, drawn, new, count.of(test), only).scores
             rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates, count.of(test), only), new)]

@@ -104,9 +104,9 @@ class Group:
             for name, value in found[0].items():
                 if other.get(name) != value:
                     long = max(len(value), len(str(other.get(name)))) > 40  # a fingerprint or a file of settings
-                    told = "" if long else f" ({other.get(name)}, not {value})"
+                    values = "" if long else f" ({other.get(name)}, not {value})"
                     raise BadInput(
-                        f"worker {rank} has other {name} than worker 0{told}. "
+                        f"worker {rank} has other {name} than worker 0{values}. "
                         "Give every worker the same data, settings and versions."
                     )
 
@@ -137,7 +137,7 @@ def together() -> Iterator[Group]:
 
 
 def is_worker() -> bool:
-    """Whether this process was started as one of several, by `--workers`, torchrun or another launcher."""
+    """Whether this process was started as one of several, by torchrun or another launcher."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 

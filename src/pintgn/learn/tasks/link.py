@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +15,9 @@ from pintgn.events.log import EventLog
 from pintgn.learn import paper
 from pintgn.learn.calibration import Calibration, expected_error, next_slope
 from pintgn.learn.measure import (
-    HEURISTICS,
     Compared,
     compare,
     evenly,
-    heuristic_stream,
-    heuristic_streams,
     observe_log,
     rank_part,
     ranked_in_part,
@@ -53,6 +49,8 @@ if TYPE_CHECKING:
 
 NEXT_EVENTS, NEXT_AMONG = 500, 100
 """Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
+HEURISTICS = ("edgebank", "heuristic")
+"""Training-free rows beside the figures of links."""
 ONE_SCORE = ", one score"
 """Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
 
@@ -80,9 +78,8 @@ class Link(Task):
         model.learn(columns, seed)
 
     def validate(self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None) -> Groups:
-        if run.settings.train.protocol == "paper":
-            return self._as_paper(run, run.new_stream(), run.parts.val, negatives)
-        return compare_part(after_training(), run, run.parts.val, negatives).figures["random"]
+        stream = run.new_stream() if run.settings.train.protocol == "paper" else after_training()
+        return self._figures(run, stream, run.parts.val, negatives)
 
     def measure(self, run: Run, after_training: Callable[[], Stream], test: bool, negatives: Any = None) -> Stream:
         parts = run.parts
@@ -99,7 +96,7 @@ class Link(Task):
         run.calibration_error = expected_error(run.calibration, found.scores["random"])
         run.test = found.figures["random"]
         if run.settings.train.protocol == "paper":
-            run.test = self._as_paper(run, run.new_stream(), parts.test, negatives)
+            run.test = self._figures(run, run.new_stream(), parts.test, negatives)
         return stream
 
     def measure_baselines(self, run: Run, negatives: Negatives | None) -> None:
@@ -107,21 +104,20 @@ class Link(Task):
         as_paper = run.settings.train.protocol == "paper"
         known = None if as_paper else run.stream.history  # of the whole log: the same contacts and features
         observed = parts.trained if as_paper else parts.before(test)
-        for name, stream in heuristic_streams(parts, run.schema, observed, run.settings.name, known):
-            measured = self._as_paper if as_paper else self._against_random
-            run.heuristics[name] = measured(run, stream, test, negatives)
+        for name in self.baselines:
+            if name != run.settings.name:
+                stream = self.baseline_stream(name, run, parts, run.schema, observed, known)
+                run.heuristics[name] = self._figures(run, stream, test, negatives)
 
     @staticmethod
-    def _as_paper(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
-        """Figures by the papers' protocol."""
+    def _figures(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
+        """Against random negatives, by the run's protocol; the papers' may begin with an empty stream."""
+        if run.settings.train.protocol != "paper":
+            return compare_part(stream, run, part, negatives).figures["random"]
         if not stream.events:
             stream.observe(run.parts.trained)
         figures = paper.measure(stream, run.parts, part, [negatives or "random"], run.seed).figures
         return next(iter(figures.values()))
-
-    @staticmethod
-    def _against_random(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
-        return compare_part(stream, run, part, negatives).figures["random"]
 
     def evaluate(self, run: Run, how: Measurement) -> dict[str, Any]:
         """AP and AUC against each kind of negatives, and ranks."""
@@ -175,7 +171,9 @@ class Link(Task):
             if model_class(name).forward is Model.forward:
                 raise BadInput(f"{name} does not score links, so it cannot be measured beside {run.settings.name}.")
             if name in HEURISTICS:
-                found[name] = partial(_heuristic_after, name, how, known)
+                found[name] = lambda before, name=name: self.baseline_stream(  # type: ignore[misc]
+                    name, run, how.parts, how.schema, before, known()
+                )
             else:
                 found[name] = trained_beside(run, name, how.progress, how.part == "later").stream_after
         return found
@@ -188,10 +186,6 @@ class Link(Task):
 
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
         return {"logit": answers}
-
-
-def _heuristic_after(name: str, how: Measurement, known: Callable[[], Any], observed: EventLog) -> Stream:
-    return heuristic_stream(name, how.parts, how.schema, observed, known())
 
 
 # -- the loss --------------------------------------------------------------------------------------------------------

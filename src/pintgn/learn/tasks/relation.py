@@ -25,6 +25,7 @@ from pintgn.learn.tasks.values import column_values, column_words
 from pintgn.models.base import Model
 from pintgn.models.recurrency import ROWS, Recurrency
 from pintgn.stream import Stream
+from pintgn.stream.history import History
 
 if TYPE_CHECKING:
     from pintgn.learn.run import Run
@@ -231,7 +232,9 @@ class Related(Link):
     def baseline(self, name: str) -> Model:
         return Recurrency(name)
 
-    def baseline_stream(self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
+    def baseline_stream(
+        self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog, known: History | None = None
+    ) -> Stream:
         """A training-free row in a stream that has observed these events; the combined one is set by validation."""
         parts = parts if len(parts.val) else run.parts  # of later events none are for validation
         model = Recurrency(name)

@@ -19,15 +19,17 @@ import torch
 from torch import Tensor
 
 from pintgn.errors import BadInput
+from pintgn.events.checks import checked_known
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Feature, Schema
 from pintgn.learn.measure import OnBatch, evenly, score_part, trained_beside
 from pintgn.learn.metrics import Metrics, by_novelty
 from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import QUESTIONS, TaskSettings, Training
-from pintgn.learn.tasks.values import with_features, without_column
+from pintgn.learn.tasks.values import without_column
 from pintgn.models.base import Model
 from pintgn.stream import Stream
+from pintgn.stream.history import History, KnownHistory
 
 if TYPE_CHECKING:
     from pintgn.learn.negatives import Negatives
@@ -172,7 +174,8 @@ class Task:
             return scaled
         # of values in 64 bits: truths are read from them
         features = target if scaled.features is None else np.concatenate([scaled.features, target], 1)
-        return with_features(scaled, features, self.schema(scaled.schema), self.known_of(log))
+        known = scaled.known if (late := self.known_of(log)) is None else checked_known(late, log.t)
+        return scaled.with_columns(self.schema(scaled.schema), features=features, known=known)
 
     def event_schema(self, schema: Schema) -> tuple[Schema, str | None]:
         """The schema of events that come one by one, and the feature that they may lack: what is not known yet."""
@@ -254,11 +257,15 @@ class Task:
             stream = self.baseline_stream(name, run, parts, run.schema, parts.before(parts.test))
             run.heuristics[name] = self.measured(stream, parts.test, parts, {})
 
-    def baseline_stream(self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
-        """A training-free row in a stream that has observed these events."""
+    def baseline_stream(
+        self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog, known: History | None = None
+    ) -> Stream:
+        """A training-free row in a stream that has observed these events; `known` holds them and perhaps more."""
         model = self.baseline(name)
         model.prepare(parts.trained)
         stream = Stream(model, schema, node_features=parts.log.node_features)
+        if known is not None:
+            return stream.fork(history=KnownHistory(known, observed))
         stream.observe(observed)
         return stream
 

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.checks import frozen
 from pintgn.events.log import EventLog
-from pintgn.events.schema import Schema
 from pintgn.learn.settings import TaskSettings
 
 FEW_VALUES = 10
@@ -39,7 +37,8 @@ def without_column(log: EventLog, name: str) -> EventLog:
             assert log.features is not None
             kept = np.delete(log.features, slice(start, start + feature.width), 1)
             features = tuple(other for other in log.schema.features if other.name != name)
-            return with_features(log, kept if features else None, dataclasses.replace(log.schema, features=features))
+            schema = dataclasses.replace(log.schema, features=features)
+            return log.with_columns(schema, features=kept if features else None)
         start += feature.width
     return log
 
@@ -77,16 +76,3 @@ def column_words(log: EventLog, name: str) -> tuple[Any, ...] | None:
     """The categories of a column, in order; None of one that holds numbers."""
     found = [feature for feature in log.schema.features if feature.name == name and feature.kind != "number"]
     return found[0].categories if found else None
-
-
-def with_features(
-    log: EventLog, features: np.ndarray | None, schema: Schema, known: np.ndarray | None = None
-) -> EventLog:
-    """A log with other features; everything else is shared."""
-    made = EventLog(
-        log.src, log.dst, log.t, features=features, label=log.label, known=log.known if known is None else known,
-        op=log.op, node_updates=log.node_updates, node_features=log.node_features, ids=log.ids, schema=schema,
-    )  # fmt: skip
-    made.first = log.first
-    made.features = None if features is None else frozen(features)  # of the type they had
-    return made
