@@ -100,9 +100,9 @@ def log_of(columns: dict[str, np.ndarray]) -> EventLog:
 
 
 def settings_of(kind: str) -> Settings:
-    """A model that knows all there is: positions, memory and the history of pairs."""
+    """A model that knows all there is: positions, memory, the history of pairs, and contacts for longer than `DELAY`."""
     given = tiny("pint", hidden=0.0)
-    given["model"] |= {"memory": 8, "pair_history": True}
+    given["model"] |= {"memory": 8, "pair_history": True, "neighbors": 12}
     return Settings.of(given | {"task": KINDS[kind]})
 
 
