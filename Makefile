@@ -22,10 +22,10 @@ demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
 
 test: $(INSTALLED)  ## style checks and the quick tests, one or more for each promise (six minutes on two cores)
 	@$(BIN)/ruff check .
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
+	@$(BIN)/python -m pytest -n 3 --dist worksteal --durations 15
 
 slow: $(INSTALLED)  ## the other tests: more cases, larger logs, more kills; CI runs both
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15 -m slow
+	@$(BIN)/python -m pytest -n 3 --dist worksteal --durations 15 -m slow
 
 lint: $(INSTALLED)  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -9,11 +9,7 @@ import sys
 import pytest
 
 from pintgn.cli.app import app
-
-
-def pintgn(*arguments, cwd=None):
-    command = [sys.executable, "-m", "pintgn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+from tests.cli.forked import pintgn
 
 
 @pytest.fixture(scope="module")

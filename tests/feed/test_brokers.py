@@ -88,9 +88,9 @@ def test_nats_killed_again_and_again_every_message_arrives_once(alive, columns, 
     rest = threading.Thread(target=lambda: [published(nats, "ORDERS", events[k : k + 40]) for k in range(100, 660, 40)])
     rest.start()
     arguments = [f"{nats}/ORDERS", alive.address, "--bookmark", tmp_path / "mark", "--batch", "30"]
-    killed_often(arguments, 6, seed=0, patience=0.8)
+    killed_often(arguments, 4, seed=0, patience=0.8)
     rest.join()
-    told = check_all(alive, columns, arguments, kills=5)
+    told = check_all(alive, columns, arguments, kills=3)
     assert told["position"] == len(events)
 
 
@@ -159,9 +159,9 @@ def test_kafka_killed_again_and_again_every_message_arrives_once(alive, columns,
     produced(producer, "orders", events[:100])
     rest = slowly(len(events) - 100, lambda k: produced(producer, "orders", [events[100 + k]]))
     arguments = [f"kafka://{brokers}/orders", alive.address, "--batch", "30"]
-    killed_often(arguments, 6, seed=0, patience=0.8)
+    killed_often(arguments, 4, seed=0, patience=0.8)
     rest.join()
-    check_all(alive, columns, arguments, kills=5)
+    check_all(alive, columns, arguments, kills=3)
 
 
 def test_kafka_goes_on_after_what_the_group_has_committed(kafka):
@@ -220,9 +220,9 @@ def test_postgresql_killed_again_and_again_every_row_arrives_once(alive, columns
         rest = slowly(len(events), insert)
         arguments = [f"{postgres}#orders", alive.address, "--increasing", "id", "--bookmark", tmp_path / "mark"]
         arguments += ["--batch", "30"]
-        killed_often(arguments, 6, seed=0, patience=0.8)
+        killed_often(arguments, 4, seed=0, patience=0.8)
         rest.join()
-    told = check_all(alive, columns, arguments, kills=5)
+    told = check_all(alive, columns, arguments, kills=3)
     assert told["position"] == len(events)
     assert "secret" not in (tmp_path / "mark").read_text() + json.dumps(told)
 

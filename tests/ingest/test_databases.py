@@ -9,7 +9,6 @@ import datetime
 import os
 import socket
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from pintgn import Cleaning, Columns, read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, UnknownName
 from pintgn.ingest import databases
 from pintgn.ingest.sources import open_source
+from tests.cli.forked import pintgn
 from tests.conftest import around
 from tests.postgres import postgres_server
 
@@ -274,11 +274,6 @@ def test_a_server_that_is_not_there(postgres):
 def test_a_table_of_another_schema_and_an_address_for_another_driver(postgres):
     address = postgres.replace("postgresql://", "postgresql+psycopg2://")
     assert len(read_events(f"{address}#old.orders", **COLUMNS)) == 10
-
-
-def pintgn(*arguments, cwd):
-    command = [sys.executable, "-m", "pintgn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 def test_training_from_postgres_leaves_no_password_anywhere(postgres, tmp_path):

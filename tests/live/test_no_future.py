@@ -100,7 +100,7 @@ def log_of(columns: dict[str, np.ndarray]) -> EventLog:
 
 
 def settings_of(kind: str) -> Settings:
-    """A model that knows all there is: positions, memory, the history of pairs, and contacts for longer than `DELAY`."""
+    """A model that knows all there is: positions, memory, the history of pairs, contacts for longer than `DELAY`."""
     given = tiny("pint", hidden=0.0)
     given["model"] |= {"memory": 8, "pair_history": True, "neighbors": 12}
     return Settings.of(given | {"task": KINDS[kind]})

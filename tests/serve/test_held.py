@@ -247,10 +247,11 @@ def test_a_backup_holds_what_waits(run_folder, columns, tmp_path):
         check(service, run_folder, events)
 
 
-def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, columns, new_store):
+@pytest.mark.parametrize(("least", "together"), [(3, 60), pytest.param(8, 12, marks=pytest.mark.slow)])
+def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, columns, new_store, least, together):
     rng, events, where = random.Random(0), jittered(columns), new_store()
     begin, kills = 0, 0
-    while begin < len(events) or kills < 8:
+    while begin < len(events) or kills < least:
         alive = Served(run_folder, where, "--lateness", str(LATE))
         timer = threading.Timer(0.2 + rng.random() * 0.6, alive.kill)
         try:
@@ -259,7 +260,7 @@ def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, col
             with alive.client() as client:
                 while True:
                     again = max(0, min(begin, len(events) - 1) - rng.choice([0, 0, 30]))
-                    end = min(begin + rng.randint(1, 12), len(events))
+                    end = min(begin + rng.randint(1, together), len(events))
                     answer = client.post("/events", json={"events": events[again:end]})
                     assert answer.status_code in (200, 503), answer.text
                     if answer.status_code == 200:
