@@ -167,7 +167,7 @@ def test_nodes_come_from_a_database_as_well(shop):
 
 
 def test_only_what_is_there_is_offered(shop):
-    with pytest.raises(BadInput, match=r"has \d tables: 'customers', 'orders'.* perhaps: --query orders"):
+    with pytest.raises(BadInput, match=r"has \d tables: 'customers', 'orders'.*--query customers"):
         read_events(shop)
     with pytest.raises(BadInput, match="has no table 'order'.*Did you mean 'orders'"):
         read_events(f"{shop}#order")
@@ -252,7 +252,7 @@ def test_types_of_postgres(server):
         (("s3cret", "s3/cret"), "an '@' where none can be"),
         (("s3cret", "s3#cret"), "an '@' where none can be"),
         (("/postgres", "/postgres?nope=s3cret"), "invalid URI query parameter"),
-        (("ann:s3cret-%257", "bob:x"), "has no table 'orders' that this user may read."),
+        (("ann:s3cret-%257", "bob:x"), "has no tables that this user may read"),
         (("postgresql:", "mysql:"), "mysql:// cannot be read"),
     ],
 )  # fmt: skip
@@ -308,7 +308,7 @@ def test_the_command_line_asks_which_table(tmp_path):
     asked = pintgn("data", "info", in_sqlite(tmp_path / "shop.db"), cwd=tmp_path)
     assert asked.returncode == 2
     assert asked.stderr.count("\n") == 1
-    assert "Name one or write a query, perhaps: --query orders" in asked.stderr
+    assert "--query customers" in asked.stderr
 
 
 # -- files -------------------------------------------------------------------------------------------------

@@ -19,14 +19,11 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.columns import try_cast
-from pintgn.ingest.guess import by_name
 from pintgn.ingest.table_source import BATCH, Hints, Source, prefetched
 from pintgn.packages import need
 
 NO_TABLE = re.compile(r'(?:no such table: |Table with name |relation ")([\w.]+)')
 DAMAGED = re.compile("disk image is malformed|file is not a database")
-LOOKED_AT = 30
-"""Tables whose columns are looked at, to suggest one."""
 CONNECT_SECONDS = 15
 
 
@@ -37,6 +34,8 @@ class QuerySource(Source):
     """How a database of this kind is called."""
     whose = ""
     """Which tables of a database are listed, where not all are."""
+    listing = ""
+    """A query for tables and views: the schema, or NULL where a name is found without, and the name."""
     errors: tuple[type[Exception], ...] = (pa.ArrowException, OSError)
 
     def __init__(self, home: str, query: str | None):
@@ -45,10 +44,17 @@ class QuerySource(Source):
             self.title, self.query = "the query", query.strip().rstrip(";")
         else:
             with self._explained():
-                tables = dict(self._tables())
+                tables = self._tables()
+            if not tables:
+                raise BadInput(f"{home} has no tables{self.whose}.")
             name = next(iter(tables)) if query is None and len(tables) == 1 else query
             if name is None:
-                raise self._which(tables)
+                listed = ", ".join(map(repr, list(tables)[:12])) + (", …" if len(tables) > 12 else "")
+                one = next(iter(tables))
+                raise BadInput(
+                    f"{home} has {len(tables):,} tables: {listed}. Name one or write a query, as in --query {one} or "
+                    f"--query 'select … from {one} order by …'; in Python {home + '#' + one!r}."
+                )
             if name not in tables:
                 raise BadInput(f"{home} has no table {name!r}{self.whose}.{suggest(name, tables)}")
             self.title, self.table = f"table {name!r}", tables[name]
@@ -72,20 +78,10 @@ class QuerySource(Source):
         """What to run; a query stays as it is, for one around it could change the order of its rows."""
         return f"select {columns} from {self.table}" if self.table else f"{self.query}\n"
 
-    def _which(self, tables: dict[str, str]) -> BadInput:
-        """No table was named: which are there, and which looks like events?"""
-        if not tables:
-            return BadInput(f"{self.home} has no tables{self.whose}.")
-        alike = dict.fromkeys(tables, 0)  # columns that are called as those of events are
-        for name, stored in list(tables.items())[:LOOKED_AT]:
-            with contextlib.suppress(Exception):  # one that cannot be looked into is not suggested
-                alike[name] = len(by_name(self._schema(f"select * from {stored}").names))
-        likely = max(alike, key=lambda name: alike[name])
-        listed = ", ".join(map(repr, list(tables)[:12])) + (", …" if len(tables) > 12 else "")
-        return BadInput(
-            f"{self.home} has {len(tables):,} tables: {listed}. Name one or write a query, perhaps: "
-            f"--query {likely}, or 'select … from {likely} order by …'; in Python {self.home + '#' + likely!r}."
-        )
+    def _tables(self) -> dict[str, str]:
+        """Tables and views: how they are shown, and how a query names them."""
+        parts = [[part for part in row if part is not None] for row in self._rows(self.listing)]
+        return {".".join(row): ".".join(map(quoted, row)) for row in parts}
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -101,13 +97,12 @@ class QuerySource(Source):
             near = ""
             if missing := NO_TABLE.search(said):
                 with contextlib.suppress(Exception):
-                    near = suggest(missing[1], dict(self._tables()))
+                    near = suggest(missing[1], self._tables())
             raise BadInput(f"{self.kind} refuses {self.title}: {said}.{near}") from error
 
     # -- of each kind --------------------------------------------------------------------------------------
 
-    def _tables(self) -> Iterator[tuple[str, str]]:
-        """Tables and views: how they are shown, and how a query names them."""
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
     def _schema(self, sql: str) -> pa.Schema:
@@ -160,6 +155,10 @@ class SQLiteSource(QuerySource):
     """Of a SQLite file, by Python's own driver: a value has a type there, a column has none."""
 
     kind, errors = "SQLite", (sqlite3.Error, sqlite3.Warning)
+    listing = (
+        "select null, name from sqlite_master where type in ('table', 'view') and name not like 'sqlite!_%' escape '!' "
+        "order by name"
+    )
 
     def __init__(self, path: Path, query: str | None):
         self.path = path
@@ -172,10 +171,9 @@ class SQLiteSource(QuerySource):
         with contextlib.closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
             yield connection.cursor()
 
-    def _tables(self) -> Iterator[tuple[str, str]]:
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
-            cursor.execute("select name from sqlite_master where type in ('table', 'view') order by name")
-            yield from ((name, quoted(name)) for (name,) in cursor if not name.startswith("sqlite_"))
+            return cursor.execute(sql).fetchall()
 
     def _schema(self, sql: str) -> pa.Schema:
         with self._cursor() as cursor:
@@ -201,10 +199,8 @@ class SQLiteSource(QuerySource):
         if not pa.types.is_null(array.type):
             return array
         if name not in self.kinds:  # nothing but NULL so far
-            with self._cursor() as cursor:
-                cursor.execute(f"select typeof({quoted(name)}) from (\n{sql}) where {quoted(name)} is not null limit 1")
-                found = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}
-                self.kinds[name] = found.get((cursor.fetchone() or ("null",))[0], pa.null())
+            found = self._rows(f"select {quoted(name)} from (\n{sql}) where {quoted(name)} is not null limit 1")
+            self.kinds[name] = pa.array([value for (value,) in found]).type
         return array.cast(self.kinds[name])
 
 
@@ -212,6 +208,10 @@ class DuckDBSource(QuerySource):
     """Of a DuckDB file."""
 
     kind = "DuckDB"
+    listing = (
+        "select nullif(schema_name, 'main'), table_name from duckdb_tables() where not internal union all "
+        "select nullif(schema_name, 'main'), view_name from duckdb_views() where not internal order by 1 nulls first, 2"
+    )
 
     def __init__(self, path: Path, query: str | None):
         self.path = path
@@ -230,15 +230,9 @@ class DuckDBSource(QuerySource):
                 raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
             yield relation
 
-    def _tables(self) -> Iterator[tuple[str, str]]:
-        listed = (
-            "select schema_name, table_name as name from duckdb_tables() where not internal union all "
-            "select schema_name, view_name from duckdb_views() where not internal order by 1, 2"
-        )
-        with self._relation(listed) as relation:
-            for schema, name in relation.fetchall():
-                shown = name if schema == "main" else f"{schema}.{name}"
-                yield shown, f"{quoted(schema)}.{quoted(name)}"
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._relation(sql) as relation:
+            return relation.fetchall()
 
     def _schema(self, sql: str) -> pa.Schema:
         with self._relation(sql) as relation:
@@ -255,6 +249,13 @@ class PostgresSource(QuerySource):
     """Of a PostgreSQL server, by ADBC: rows arrive in PostgreSQL's binary form and become Arrow in C."""
 
     kind, whose = "PostgreSQL", " that this user may read"
+    listing = (
+        "select case when not pg_table_is_visible(c.oid) then n.nspname::text end, c.relname::text from pg_class c "
+        "join pg_namespace n on n.oid = c.relnamespace where c.relkind in ('r', 'p', 'v', 'm', 'f') "
+        "and not c.relispartition and n.nspname !~ '^(pg_|information_schema$)' "
+        "and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') "
+        "order by 1 nulls first, 2"
+    )
 
     def __init__(self, address: str, home: str, query: str | None):
         timeout = f"{'&' if '?' in address else '?'}connect_timeout={CONNECT_SECONDS}"
@@ -286,17 +287,10 @@ class PostgresSource(QuerySource):
             advice = " Does it run there, and listen on that port?"
         return f"cannot connect to {self.home}: {said.replace('FATAL:  ', '')}.{advice}"
 
-    def _tables(self) -> Iterator[tuple[str, str]]:
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
-            cursor.execute(
-                "select n.nspname::text, c.relname::text, pg_table_is_visible(c.oid) from pg_class c "
-                "join pg_namespace n on n.oid = c.relnamespace where c.relkind in ('r', 'p', 'v', 'm', 'f') "
-                "and not c.relispartition and n.nspname !~ '^(pg_|information_schema$)' "
-                "and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') "
-                "order by 3 desc, 1, 2"
-            )
-            for schema, name, visible in cursor.fetchall():
-                yield name if visible else f"{schema}.{name}", f"{quoted(schema)}.{quoted(name)}"
+            cursor.execute(sql)
+            return cursor.fetchall()
 
     def _schema(self, sql: str) -> pa.Schema:
         with self._cursor() as cursor:

@@ -101,6 +101,7 @@ class Numbers:
     def __init__(self, names: list[str], capacity: int, fill: float | None = None, decimal: str | None = None):
         self.names, self.fill, self.decimal = names, fill, decimal
         self.matrix = Growing(np.float64, capacity, max(len(names), 1))
+        self.gaps = dict.fromkeys(names, 0)  # missing values that were optional, and count as 0
 
     def extend(self, columns: list[pa.Array], where: Where, optional: np.ndarray | bool = False) -> None:
         """Take a batch; where `optional` a missing value counts as 0."""
@@ -110,7 +111,9 @@ class Numbers:
         for index, (name, values) in enumerate(zip(self.names, columns, strict=True)):
             numbers = to_numbers(values, name, where, self.decimal)
             if not _finite(numbers).all():
-                numbers = np.where(optional & np.isnan(numbers), 0.0, numbers)
+                gaps = np.isnan(numbers) & optional
+                self.gaps[name] += int(gaps.sum())
+                numbers = np.where(gaps, 0.0, numbers)
                 if self.fill is not None:
                     numbers[np.isnan(numbers)] = self.fill
                 if (bad := first_true(~_finite(numbers))) >= 0:

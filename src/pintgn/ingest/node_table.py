@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.ids import IdMap
 from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.schema import Feature
-from pintgn.ingest.feature_columns import FeatureColumns, category_columns, to_numbers
+from pintgn.ingest.feature_columns import FeatureColumns, category_columns
 from pintgn.ingest.table_source import Source
 
 if TYPE_CHECKING:
@@ -44,7 +43,8 @@ def node_table(
     own = [name for name in source.names if name not in (key, "side")]
     names = source.columns([feature.name for feature in known]) if known else own
     numbering = Numbering(bool(plan.bipartite), ids)
-    values: _Columns | None = None
+    values: FeatureColumns | None = None
+    fill = plan.cleaning.fill
     numbers: list[np.ndarray] = []
     row = 0
 
@@ -57,8 +57,11 @@ def node_table(
         given = _read_ids(by_name[key], source.untyped, numbering, len(ids) > 0, where)
         sides = by_name[side] if side else pa.array(["dst" if key == plan.dst else "src"] * batch.num_rows)
         numbers.append(_number(given, sides if plan.bipartite else None, numbering, where))
-        values = values or _Columns(names, batch, source, known, plan)
-        values.extend(by_name, where)
+        if values is None:
+            said = {feature.name: feature.kind != "number" for feature in known}
+            coded = category_columns(names, batch, batch if source.untyped else None, said)
+            values = FeatureColumns(names, coded, source, known, names, fill, plan.format.decimal)
+        values.extend(by_name, where, optional=fill is None)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     grown = numbering.finish(listed, listed.copy())
@@ -69,7 +72,11 @@ def node_table(
         raise BadInput(f"{source.where(row)} of the node table lists {name!r} a second time.")
     if values is None or not names:
         return grown, (known, None if not known else np.pad(old, ((0, len(grown) - len(old)), (0, 0))))  # type: ignore[arg-type]
-    described, found = values.finish()
+    for name, gaps in values.numbers.gaps.items():
+        if gaps:
+            message = f"{gaps:,} of {row:,} nodes in the node table have no {name}; it counts as 0"
+            warnings.warn(f"{message} (fill= says otherwise).", PintgnWarning, stacklevel=3)
+    found, described = values.finish({}, most_words=row // 2)
     matrix = np.zeros((len(grown), found.shape[1]), np.float32)
     matrix[listed] = found
     met = np.zeros(len(grown), bool)
@@ -98,32 +105,6 @@ def _key(source: Source, plan: Plan) -> str:
             f"There are: {listed}. Rename the one that holds the ids."
         )
     return names[0]
-
-
-class _Columns:
-    """The columns of a node table while they fill up: numbers, and categories as in the events."""
-
-    def __init__(self, names: list[str], batch: pa.RecordBatch, source: Source, known: tuple[Feature, ...], plan: Plan):
-        self.fill, self.decimal = plan.cleaning.fill, plan.format.decimal
-        said = {feature.name: feature.kind != "number" for feature in known}
-        coded = category_columns(names, batch, batch if source.untyped else None, said)
-        self.features = FeatureColumns(names, coded, source, known, names, self.fill, self.decimal)
-        self.gaps: Counter[str] = Counter()
-
-    def extend(self, columns: dict[str, pa.Array], where: Where) -> None:
-        for name in self.features.numbers.names if self.fill is None else ():
-            self.gaps[name] += int(np.isnan(to_numbers(columns[name], name, where, self.decimal)).sum())
-        self.features.extend(columns, where, optional=self.fill is None)
-
-    def finish(self) -> tuple[tuple[Feature, ...], np.ndarray]:
-        rows = self.features.rows
-        for name, gaps in (+self.gaps).items():
-            message = (
-                f"{gaps:,} of {rows:,} nodes in the node table have no {name}; it counts as 0 (fill= says otherwise)."
-            )
-            warnings.warn(message, PintgnWarning, stacklevel=4)
-        matrix, described = self.features.finish({}, most_words=rows // 2)
-        return described, matrix
 
 
 def _read_ids(values: pa.Array, untyped: bool, numbering: Numbering, known: bool, where: Where) -> Ids:
