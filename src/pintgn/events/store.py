@@ -11,19 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.categories import spread, word_array
 from pintgn.events.checks import frozen
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import Numbering, UnfitIds, as_ids
 from pintgn.events.schema import FEATURE, LATEST, NODE, SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
-from pintgn.events.table import ROWS, Layout, as_text, check_dates, feature_words, needs_quotes, to_table, whole_days
+from pintgn.events.table import ROWS, Layout, as_text, check_dates, encode, needs_quotes, to_table, whole_days
 from pintgn.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.files import replacing, write_errors
 
@@ -266,9 +264,7 @@ def _features(file: pq.ParquetFile, metadata: dict) -> np.ndarray:
                 if one.kind == "number":
                     part[:, start] = values.to_numpy(zero_copy_only=False)
                 else:
-                    words = word_array(feature_words(one))
-                    codes = pc.index_in(values.cast(words.type), words).fill_null(-1).to_numpy().astype(np.int64) + 1
-                    spread(part, start, codes, one.kind, feature_words(one))
+                    encode(values, one, part[:, start : start + one.width])
             row += batch.num_rows
     return matrix
 

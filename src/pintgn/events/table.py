@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.categories import category_codes, hashes, word_array
+from pintgn.events.categories import category_codes, hashes, spread, word_array
 from pintgn.events.columns import is_text
 from pintgn.events.log import EventLog
 from pintgn.events.schema import LATEST, NODE, Feature, TimeUnit
@@ -145,29 +145,23 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _encodes(log: EventLog, start: int, feature: Feature) -> bool:
-    """Whether the numbers of a categorical feature, from column `start` on, are just its categories."""
+    """Whether the numbers of a categorical feature, from column `start` on, come back from its categories."""
     if feature.kind == "number":
         return True
-    given = feature_words(feature)
-    words = [str(category) for category in given]
-    if len({type(c) for c in given}) > 1 or len(set(words)) < len(words) or "" in words:
-        return False
-    bits = hashes(given) if feature.kind == "hash" else np.zeros(0, np.uint32)
-    if len(np.unique(bits)) < len(bits):  # two words of one hash: once in 2**32 pairs
-        return False
     for first in range(0, len(log), ROWS):
         block = log.features[first : first + ROWS, start : start + feature.width]  # type: ignore[index]
-        if feature.kind == "code":
-            codes = block[:, 0]
-            if not ((codes == np.floor(codes)) & (codes >= 0) & (codes <= len(words))).all():
-                return False
-        elif feature.kind == "hash":
-            none = ~block.any(1)
-            if not (none | ((np.abs(block) == 1).all(1) & (category_codes(block, bits) > 0))).all():
-                return False
-        elif not (np.isin(block, (0, 1)).all() and (block.sum(1) <= 1).all()):
+        again = np.empty_like(block)
+        encode(_feature(block, feature), feature, again)
+        if not np.array_equal(again, block):
             return False
     return True
+
+
+def encode(values: pa.Array, feature: Feature, block: np.ndarray) -> None:
+    """Write categories in the users' terms, null where there is none, as the numbers of their feature."""
+    words = word_array(feature_words(feature))
+    codes = pc.index_in(values.cast(words.type), words).fill_null(-1).to_numpy().astype(np.int64) + 1
+    spread(block, 0, codes, feature.kind, feature_words(feature))
 
 
 def _named_apart(log: EventLog) -> bool:
