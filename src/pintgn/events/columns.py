@@ -146,6 +146,15 @@ def null_rows(values: pa.Array) -> np.ndarray:
     return values.is_null().to_numpy(zero_copy_only=False)
 
 
+def empty_cells(values: pa.Array, trim: bool) -> np.ndarray:
+    """A mask of the cells that say nothing: missing, or empty text."""
+    values = plain(values)
+    if not is_text(values.type):
+        return null_rows(values)
+    values = values.fill_null("")
+    return pc.equal(pc.ascii_trim_whitespace(values) if trim else values, "").to_numpy(zero_copy_only=False)
+
+
 def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
     try:
         return values.cast(kind)

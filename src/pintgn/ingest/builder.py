@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
+from pintgn.events.columns import SKIP, Growing, Where, empty_cells, first_true, null_rows, plain, try_cast
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
@@ -118,21 +118,16 @@ class KnownTimes:
     """The times at which something becomes known about events; where there is none, it never does."""
 
     def __init__(self, plan: Plan, source: Source, capacity: int):
-        zone, written, surely = plan.assume_zone, plan.written, plan.format.time_format is not None
-        self.times = TimeColumn(str(plan.known), source.where, capacity, True, written, surely, zone)
+        how = plan.written, plan.format.time_format is not None, plan.assume_zone
+        self.times = TimeColumn(str(plan.known), source.where, capacity, True, *how)
         self.never = Growing(bool, capacity)
 
     def extend(self, values: pa.Array, t: pa.Array, row: int) -> None:
         values, t = plain(values), plain(t)
-        empty = values.is_null()
-        if is_text(values.type):
-            empty = pc.or_kleene(empty, pc.equal(pc.ascii_trim_whitespace(values), "")).fill_null(True)
-        self.never.extend(np.asarray(empty))
-        if pa.types.is_null(values.type) or pc.all(empty).as_py():
-            values = t  # none of them is looked at
-        else:
-            values = pc.if_else(empty, t.cast(values.type), values)
-        self.times.extend(values, row)
+        empty = empty_cells(values, True)
+        self.never.extend(empty)
+        # what stands in place of an empty one is not looked at
+        self.times.extend(t if empty.all() else pc.if_else(pa.array(empty), t.cast(values.type), values), row)
 
     def finish(self, t: np.ndarray, time: TimeUnit) -> np.ndarray:
         """In the unit and type of the events' own times; never before the event itself."""
@@ -152,15 +147,8 @@ class Builder:
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
-        self.times = TimeColumn(
-            plan.t,
-            source.where,
-            capacity,
-            plan.cleaning.sort,
-            plan.written,
-            plan.format.time_format is not None,
-            plan.assume_zone,
-        )
+        how = plan.written, plan.format.time_format is not None, plan.assume_zone
+        self.times = TimeColumn(plan.t, source.where, capacity, plan.cleaning.sort, *how)
         self.op = Growing(np.int8, capacity) if plan.op else None
         self.labels = Labels(plan.label, capacity) if plan.label else None
         self.known = KnownTimes(plan, source, capacity) if plan.known else None
@@ -209,18 +197,17 @@ class Builder:
             try:
                 ends.append(as_ids(values, self.source.untyped, plan.like is not None and known == TEXT))
             except UnfitIds as error:
+                advice = "an id is a whole number, a text or a UUID. Cast them to one of these."
                 if whole_floats(values) is not None:
                     gap = first_true(null_rows(values))
-                    raise BadInput(
-                        f"ids in {name!r} are whole numbers kept as floats ({error}), as pandas does where a value is "
-                        f"missing{f' ({where(gap)})' if gap >= 0 else ''}. Leave such rows out with "
-                        "Cleaning(skip_bad=True) (--skip-bad), or drop or fill them and convert the column: "
-                        ".astype('Int64')."
-                    ) from error
-                raise BadInput(
-                    f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of "
-                    "these."
-                ) from error
+                    advice = (
+                        f"pandas makes floats of whole numbers where one is missing{f' ({where(gap)})' * (gap >= 0)}. "
+                    )
+                    advice += (
+                        "Leave such rows out with Cleaning(skip_bad=True) (--skip-bad), or drop or fill them and "
+                        "convert the column: .astype('Int64')."
+                    )
+                raise BadInput(f"ids in {name!r} are {error}; {advice}") from error
         one, other = ends
         # a column without any id in this batch has the kind of the other one
         if other.missing.all():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import is_text, null_rows, plain, try_cast
+from pintgn.events.columns import empty_cells, is_text, plain, try_cast
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
 from pintgn.events.numbering import whole_floats
 from pintgn.events.schema import LATEST
@@ -43,8 +44,8 @@ class Cleaned(Source):
         self.time: tuple[pa.DataType, ...] | None = None
         self.read = self.skipped = 0
         self.dropped: list[np.ndarray] = []
-        self.faults: dict[str, list[str]] = {}
-        self.counts: dict[str, int] = {}
+        self.faults: defaultdict[str, list[str]] = defaultdict(list)
+        self.counts: Counter[str] = Counter()
         self.advice = ""
         source.drop_unreadable(self._unreadable)
 
@@ -76,16 +77,15 @@ class Cleaned(Source):
         self._count(what, 1, [where] if where else [])
 
     def _count(self, what: str, count: int, examples: list[str]) -> None:
-        self.counts[what] = self.counts.get(what, 0) + count
-        known = self.faults.setdefault(what, [])
-        known += examples[: SHOWN - len(known)]
+        self.counts[what] += count
+        self.faults[what] += examples[: SHOWN - len(self.faults[what])]
 
     def _bad(self, columns: dict[str, pa.Array], rows: int) -> np.ndarray:  # (rows,) bool
         bad = np.zeros(rows, bool)
         for what, mask, name in self._checks(columns, rows):
             fresh = np.flatnonzero(mask & ~bad)
             if len(fresh):
-                wanted = SHOWN - len(self.faults.get(what, ()))
+                wanted = SHOWN - len(self.faults[what])
                 shown = [self._example(columns, name, int(row)) for row in fresh[:wanted]]
                 if name is not None and not self.advice:
                     self.advice = self._ways_out(name, str(columns[name][int(fresh[0])].as_py()))
@@ -115,11 +115,11 @@ class Cleaned(Source):
             known = [MEANING.get(word.strip().lower(), 99) for word in words.dictionary.to_pylist()]
             op = np.array(known, np.int8)[words.indices.to_numpy()]
             yield f"with no op in {plan.op!r} that is known", op == 99, plan.op
-        gaps = [_empty(columns[name], self.untyped) for name in (plan.src, plan.dst)]
+        gaps = [empty_cells(columns[name], self.untyped) for name in (plan.src, plan.dst)]
         alone = (op == NODE) | (op == REMOVE)
         for name, gap, other in ((plan.src, *gaps), (plan.dst, *gaps[::-1])):
             yield f"without {name!r}", gap & (~alone | other), None
-        yield f"without {plan.t!r}", _empty(columns[plan.t], True), None
+        yield f"without {plan.t!r}", empty_cells(columns[plan.t], True), None
         yield f"with no time in {plan.t!r}", self._no_time(plain(columns[plan.t])), plan.t
         for name in plan.features:
             if not (self.kinds or {})[name]:
@@ -170,34 +170,20 @@ class Cleaned(Source):
         bad, rows = sum(self.counts.values()), self.read + self.skipped
         if not bad:
             return
-        parts = [
-            f"{count:,} {what} ({', '.join(self.faults[what])}{', …' if count > len(self.faults[what]) else ''})"
-            if self.faults[what]
-            else f"{count:,} {what}"
-            for what, count in sorted(self.counts.items(), key=lambda one: -one[1])
-        ]
-        allowed = self.plan.cleaning.max_bad * rows if self.plan.cleaning.max_bad < 1 else self.plan.cleaning.max_bad
-        if bad > allowed:
-            limit = (
-                f"{100 * self.plan.cleaning.max_bad:g} %"
-                if self.plan.cleaning.max_bad < 1
-                else f"{self.plan.cleaning.max_bad:,.0f}"
-            )
+        parts = []
+        for what, count in self.counts.most_common():
+            shown = self.faults[what]
+            where = f" ({', '.join(shown)}{', …' if count > len(shown) else ''})" if shown else ""
+            parts.append(f"{count:,} {what}{where}")
+        most = self.plan.cleaning.max_bad
+        if bad > (most * rows if most < 1 else most):
+            limit = f"{100 * most:g} %" if most < 1 else f"{most:,.0f}"
             more = f" Correct them, or raise the limit: Cleaning(max_bad={bad}), --max-bad {bad}."
             raise BadInput(
                 f"{bad:,} of {rows:,} rows cannot be used, more than the {limit} that may be skipped: "
                 f"{'; '.join(parts)}.{self.advice or more}"
             )
         warnings.warn(f"skipped {bad:,} of {rows:,} rows: {'; '.join(parts)}.", PintgnWarning, stacklevel=2)
-
-
-def _empty(values: pa.Array, trim: bool) -> np.ndarray:
-    """Which cells say nothing."""
-    values = plain(values)
-    if not is_text(values.type):
-        return null_rows(values)
-    values = values.fill_null("")
-    return pc.equal(pc.ascii_trim_whitespace(values) if trim else values, "").to_numpy(zero_copy_only=False)
 
 
 def _castable(values: pa.Array, kinds: Sequence[pa.DataType], format: str | None = None) -> np.ndarray:
