@@ -255,7 +255,7 @@ def test_things_that_are_no_table():
 
 def test_ids_that_pandas_made_floats_are_refused_with_the_way_out():
     frame = pd.DataFrame({"src": [1, 2, 3], "dst": [7, None, 8], "t": [0, 1, 2]})
-    with pytest.raises(BadInput, match=r"'dst' are whole numbers.*missing \(row 1\).*skip_bad=True.*astype\('Int64'\)"):
+    with pytest.raises(BadInput, match=r"'dst' are double.*missing \(row 1\).*skip_bad=True.*astype\('Int64'\)"):
         read_events(frame)
     with pytest.raises(BadInput, match="skip_bad=True"):  # where this batch has none that is missing
         read_events(frame.dropna())

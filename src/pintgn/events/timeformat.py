@@ -29,6 +29,14 @@ ZONED = r":\d\d.*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 """A date whose time of day has a zone behind it."""
 
 
+KINDS = {
+    "number": (pa.int64(), pa.float64()),
+    "date": (pa.timestamp("s"), pa.timestamp("ns")),
+    "zoned": (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")),
+}
+"""What a time written as text may be, and the types it can be cast to then; `zoned` is a date with a zone."""
+
+
 class Dates(NamedTuple):
     """Dates as counts since 1970 UTC."""
 
@@ -127,6 +135,13 @@ def by_format(values: pa.Array, format: str) -> Dates | int:
     plain = [moment.astimezone(datetime.UTC).replace(tzinfo=None) if moment.tzinfo else moment for moment in moments]
     counts = np.array(plain, "datetime64[us]").astype(f"datetime64[{unit}]").astype(np.int64)
     return Dates(counts[distinct.indices.to_numpy()], unit, zones)
+
+
+def kind_of(text: str) -> str | None:
+    """What a time written as text is, of `KINDS`; None for what is no time, as a header."""
+    value = pa.array([text.strip()])
+    kinds = (kind for kind, types in KINDS.items() if any(try_cast(value, one) is not None for one in types))
+    return next(kinds, None)
 
 
 def likely_formats(text: str) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.columns import SKIP, Growing, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import LATEST, TimeUnit, beyond
-from pintgn.events.timeformat import UNITS, Dates, by_format, likely_formats, read_dates
+from pintgn.events.timeformat import KINDS, UNITS, Dates, by_format, kind_of, likely_formats, read_dates
 
 EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
@@ -233,13 +233,11 @@ class TimeColumn:
 
     def _unreadable(self, values: pa.Array, row: int) -> BadInput:
         """What is wrong with a batch that is neither all numbers nor all dates: the first row unlike the others."""
-        expected = self.kind or _kind(values[0].as_py())
-        if self.kind == "date" and None not in self.offsets:
-            expected = "zoned"
-        zone = "UTC" if expected == "zoned" else None
-        alike = [pa.timestamp("s", zone), pa.timestamp("ns", zone)]
-        k = first_uncastable(values, *([pa.float64()] if expected in ("whole", "decimal") else alike))
-        kind = _kind(values[k].as_py())
+        expected = kind_of(values[0].as_py())
+        if self.kind is not None:
+            expected = "number" if self.kind != "date" else "date" if None in self.offsets else "zoned"
+        k = first_uncastable(values, *KINDS[expected or "date"])
+        kind = kind_of(values[k].as_py())
         shown = f"{self.where(row + k)} has {self.name}={values[k].as_py()!r}"
         if kind is None or expected is None:
             likely = likely_formats(values[k].as_py())
@@ -289,24 +287,3 @@ def _number(text: str) -> Any:
         return Decimal(text)
     except InvalidOperation:
         return None
-
-
-def _kind(text: str) -> str | None:
-    """What a time written as text is: "whole", "decimal", "date", "zoned" (a date with a zone), or none of these."""
-    value = pa.array([text])
-    for kind, target in (
-        ("whole", pa.int64()),
-        ("decimal", pa.float64()),
-        ("date", pa.timestamp("s")),
-        ("date", pa.timestamp("ns")),
-        ("zoned", pa.timestamp("s", "UTC")),
-        ("zoned", pa.timestamp("ns", "UTC")),
-    ):
-        if try_cast(value, target) is not None:
-            return kind
-    return None
-
-
-def is_time(text: str) -> bool:
-    """Whether a cell of a text file could be a time (a header cannot)."""
-    return _kind(text.strip()) is not None

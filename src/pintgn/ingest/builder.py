@@ -200,12 +200,11 @@ class Builder:
                 advice = "an id is a whole number, a text or a UUID. Cast them to one of these."
                 if whole_floats(values) is not None:
                     gap = first_true(null_rows(values))
+                    which = f" ({where(gap)})" if gap >= 0 else ""
                     advice = (
-                        f"pandas makes floats of whole numbers where one is missing{f' ({where(gap)})' * (gap >= 0)}. "
-                    )
-                    advice += (
-                        "Leave such rows out with Cleaning(skip_bad=True) (--skip-bad), or drop or fill them and "
-                        "convert the column: .astype('Int64')."
+                        f"pandas makes floats of whole numbers where one is missing{which}. Leave such rows out with "
+                        "Cleaning(skip_bad=True) (--skip-bad), or drop or fill them and convert the column: "
+                        ".astype('Int64')."
                     )
                 raise BadInput(f"ids in {name!r} are {error}; {advice}") from error
         one, other = ends

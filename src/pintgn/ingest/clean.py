@@ -16,7 +16,7 @@ from pintgn.events.columns import empty_cells, is_text, plain, try_cast
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
 from pintgn.events.numbering import whole_floats
 from pintgn.events.schema import LATEST
-from pintgn.events.timeformat import by_format, likely_formats
+from pintgn.events.timeformat import KINDS, by_format, kind_of, likely_formats
 from pintgn.events.times import ASSUME
 from pintgn.ingest.amounts import advice, tidy
 from pintgn.ingest.feature_columns import to_numbers, trimmed
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Bad rows of each kind that are named."""
-NUMBERS = (pa.int64(), pa.float64())
-DATES = (pa.timestamp("s"), pa.timestamp("ns"))
-ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
+NUMBERS, DATES, ZONED = KINDS["number"], KINDS["date"], KINDS["zoned"]
 
 
 class Cleaned(Source):
@@ -102,7 +100,7 @@ class Cleaned(Source):
         """Which option would read a value that cannot be used as it is."""
         if name != self.plan.t:
             return advice(value)
-        if any(try_cast(pa.array([value.strip()]), kind) is not None for kind in (*DATES, *ZONED)):
+        if kind_of(value) in ("date", "zoned"):
             return f" {ASSUME}"
         formats = " or ".join(map(repr, likely_formats(value)[:2]))
         return f" Say how times are written: FileFormat(time_format=…), --time-format {formats}." if formats else ""

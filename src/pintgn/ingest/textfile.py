@@ -17,8 +17,7 @@ import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.store import ARROW
-from pintgn.events.timeformat import likely_formats
-from pintgn.events.times import is_time
+from pintgn.events.timeformat import kind_of, likely_formats
 from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.table_source import Hints, Source, charset_name, prefetched
 
@@ -98,7 +97,7 @@ class TextSource(Source):
             by_number = int(str(t)) if str(t).isdecimal() else None
             index = names.index(str(t)) if names is not None and str(t) in names else by_number
             # a header has no time where the times are
-            header = (named and names is None) or index is None or index >= len(first) or not is_time(first[index])
+            header = (named and names is None) or index is None or index >= len(first) or not kind_of(first[index])
             # nor two columns of one name, where that is a number
             self.looks_headless = header and not named and names is None and _like_data(first[:LOOKED_AT])
             header = header and not (self.looks_headless and len(set(first)) < len(first))
@@ -164,8 +163,8 @@ class TextSource(Source):
             return body, []
         text, row = above[-1].lstrip(mark).strip(), cells(body[0], body, format.delimiter)
         for names in (cells(text, body, format.delimiter), text.split()):
-            if len(names) == len(row) == len(set(names)) > 1 and not any(map(is_time, names)) and all(names):
-                return body, names if any(map(is_time, row)) else []
+            if len(names) == len(row) == len(set(names)) > 1 and not any(map(kind_of, names)) and all(names):
+                return body, names if any(map(kind_of, row)) else []
         return body, []
 
     def _no_comment(self, above: list[str], body: list[str], wanted: Sequence[str | int], format: FileFormat) -> bool:
@@ -173,7 +172,7 @@ class TextSource(Source):
         found = cells(above[0], body, format.delimiter)
         if any(str(name) in found for name in wanted if str(name)[:1] in MARKS):
             return True
-        alike = len(found) == len(cells(body[0], body, format.delimiter)) and any(map(is_time, found))
+        alike = len(found) == len(cells(body[0], body, format.delimiter)) and any(map(kind_of, found))
         return len(above) == 1 and not above[0][1:2].isspace() and alike
 
     def _set_apart_by_blanks(self, lines: list[str], wanted: Sequence[str | int]) -> bool:
@@ -359,7 +358,7 @@ class CleanStream(io.RawIOBase):
 
 
 def _like_data(first: list[str]) -> bool:
-    return any(is_time(cell) or likely_formats(cell) for cell in first)
+    return any(kind_of(cell) or likely_formats(cell) for cell in first)
 
 
 def cells(line: str, like: list[str], delimiter: str | None) -> list[str]:
