@@ -312,9 +312,7 @@ def test_src_and_dst_of_different_types_are_refused_with_a_way_out():
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [True, False], np.array([1, 2], "datetime64[s]")])
 def test_ids_of_other_types_are_refused(bad):
-    with pytest.raises(
-        BadInput, match="an id is a whole number, a text or a UUID|pandas makes floats"
-    ):
+    with pytest.raises(BadInput, match="an id is a whole number, a text or a UUID|pandas makes floats"):
         read_events({"src": bad, "dst": bad, "t": [0, 1]})
 
 

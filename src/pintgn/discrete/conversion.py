@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.columns import first_true
@@ -227,7 +228,7 @@ def _numbered(
     if len({column.type for column in columns}) > 1:
         raise BadInput("node ids must be all whole numbers or all strings, alike in every snapshot.")
     everyone = pa.concat_arrays(columns) if columns else pa.array([], pa.int64())
-    ids = IdMap(everyone.slice(0, 0)).extended(everyone)
+    ids = IdMap(pc.unique(everyone))
     if pa.types.is_integer(ids.type) and np.array_equal(np.sort(ids.decode().to_numpy()), np.arange(len(ids))):
         ids = IdMap(size=len(ids))
     parts = []

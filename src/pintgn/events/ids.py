@@ -20,7 +20,7 @@ class IdMap:
 
     `ids=None` means that node i is simply called i. In a log whose sources and destinations are two
     name spaces (`bipartite=True` on ingest), `side` says for each node which one it belongs to (0 source,
-    1 destination), and the same id may stand once on each side. Immutable; `extended` gives a larger map.
+    1 destination), and the same id may stand once on each side. Immutable.
     """
 
     def __init__(self, ids: pa.Array | None = None, side: np.ndarray | None = None, size: int | None = None):
@@ -97,18 +97,6 @@ class IdMap:
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise BadInput(f"node ids of this log are {self.type}, given {given}. Pass ids of that type.") from error
         return values
-
-    def extended(self, ids: Any, side: str | None = None) -> IdMap:
-        """A map that also knows these ids; new ones get the next numbers in order of first appearance."""
-        values = self.as_ids(ids)
-        fresh = pc.unique(values.filter(pa.array(self._lookup(values, side) < 0)))
-        if not len(fresh):
-            return self
-        grown = pa.concat_arrays([self.decode(), fresh])
-        if not self.separate_namespaces:
-            return IdMap(grown)
-        sides = np.concatenate([self.side, np.full(len(fresh), SIDES[side], np.int8)])  # type: ignore[index,list-item]
-        return IdMap(grown, sides)
 
     def _lookup(self, values: pa.Array, side: str | None) -> np.ndarray:
         if self.ids is None and not self.separate_namespaces:
