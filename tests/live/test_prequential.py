@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from pintgn.events.columns import scrambled
 from pintgn.learn.metrics import area_under_curve, average_precision
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.prequential import ENOUGH, Prequential
-from pintgn.live.prequential import _scrambled as scrambled
 from tests.serve.helpers import TRAINED, as_batch, trained
 
 

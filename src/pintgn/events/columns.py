@@ -172,3 +172,15 @@ def first_uncastable(values: pa.Array, *kinds: pa.DataType) -> int:
         fits = any(try_cast(values.slice(0, middle), kind) is not None for kind in kinds)
         low, high = (middle, high) if fits else (low, middle)
     return low
+
+
+def scrambled(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers (e,) as random-looking ones, each by itself (splitmix64).
+
+    >>> scrambled(np.array([1, 2])).tolist()
+    [10451216379200822465, 10905525725756348110]
+    """
+    x = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

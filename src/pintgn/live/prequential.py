@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.events.kernels import mix
+from pintgn.events.columns import scrambled
 from pintgn.events.log import Query
 from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
@@ -105,7 +105,7 @@ class Prequential:
         if not len(rows):
             return rows, rows
         before = block.before[rows]
-        index = (_scrambled(_scrambled(block.numbers[rows])) % before.astype(np.uint64)).astype(np.int64)
+        index = (scrambled(scrambled(block.numbers[rows])) % before.astype(np.uint64)).astype(np.int64)
         found = destinations[index]
         same = found == block.events.dst[rows]
         found[same] = destinations[(index[same] + 1) % before[same]]  # the next: no event is a negative of itself
@@ -115,7 +115,7 @@ class Prequential:
         """Rows of the events that are scored, by their numbers alone."""
         if not self.active:
             return np.zeros(0, np.int64)
-        return np.flatnonzero(learnable & (_scrambled(numbers) % np.uint64(self.every) == 0))
+        return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
 
     def target_arrived(self, event: Event, truth: float, known: Any, clock: Any) -> None:
         """Take in a target that arrived by itself; links have none."""
@@ -275,8 +275,3 @@ class AnswerPrequential(Prequential):
 def prequential_of(run: Run, every: int) -> Prequential:
     """Prequential evaluation for the task of a run."""
     return (Prequential if run.settings.task.scores_links else AnswerPrequential)(run, every)
-
-
-def _scrambled(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers (e,) as random-looking ones, each by itself."""
-    return mix.py_func(numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
