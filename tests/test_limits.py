@@ -114,7 +114,6 @@ NO_SIZES = {
     "errors.COMPARED": "names among which a near one is looked for: an error without one says the same",
     "files.PRIVATE": "a mode",
     "files.PRIVATE_FOLDER": "a mode",
-    "ingest.databases.LOOKED_AT": "tables among which one is suggested; an error lists them all the same",
     "ingest.feature_columns.SAMPLED": "values that a guess looks at, where rows are skipped anyway",
     "events.categories.BITS": "bits of a hash",
     "events.kernels.FNV": "a hash",
