@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from pintgn.cli.common import (
     say,
     write_log,
 )  # fmt: skip
-from pintgn.cli.source import reads_events
+from pintgn.cli.source import Reader, reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 
@@ -31,7 +30,7 @@ app = typer.Typer(help="Inspect and convert events, download public data sets.",
 
 @app.command()
 @reads_events
-def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
+def info(load: Reader, as_json: AsJson = False) -> None:
     """Summarise a log: counts, repeats, self-loops, simultaneous events, gaps."""
     log = load()
     columns = {"features": log.schema.feature_columns()}
@@ -49,7 +48,7 @@ def describe(log: EventLog, title: str = "") -> Grid:
 @app.command()
 @reads_events
 def convert(
-    load: Callable[[], EventLog],
+    load: Reader,
     output: Annotated[Path, Option("--output", "-o", help=OUTPUT)],
     overwrite: Overwrite = False,
 ) -> None:

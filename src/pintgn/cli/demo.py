@@ -55,15 +55,10 @@ def demo(
     if as_json:
         emit_json({"world": world.name, "events": events, "seed": seed, "test_ap": results, "report": page.path})
         return
-    console().print(result_table(results))
+    rows = [[name, "█" * round(20 * ap), f"{100 * ap:.2f}"] for name, ap in results.items()]
+    console().print(Grid(rows, ["model", "", "AP"], "Test AP (chance is 50.00)", left=2))
     next_steps(
         f"\nReport, to open in a browser: {page.path}. Next:",
         f"pintgn recommend {shlex.quote(str(folder / 'pint'))} --src {shlex.quote(str(log.id(int(log.src[-1]))))}",
         f"pintgn report {shlex.quote(str(folder / 'pint'))} {shlex.quote(str(folder / 'without-positions'))} --open",
     )
-
-
-def result_table(results: dict[str, float]) -> Grid:
-    """Test AP of each row, beside a bar."""
-    rows = [[name, "█" * round(20 * ap), f"{100 * ap:.2f}"] for name, ap in results.items()]
-    return Grid(rows, ["model", "", "AP"], "Test AP (chance is 50.00)", left=2)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -21,6 +21,9 @@ from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
 from pintgn.ingest.read_options import GROUPS, grouped
+
+if TYPE_CHECKING:
+    from pintgn.learn.settings import TaskSettings
 
 Data = Annotated[
     str,
@@ -64,61 +67,48 @@ SHOWN = 8
 """Unused columns that are listed."""
 
 
+NODES_ONLY, RELATION = "nodes_only", "relation"
+"""Among the options: whether events need no destination; the column of relations, which is read as categories."""
+LISTS = ("features", "node_updates", "categorical", "names")
+
+
+class Reader:
+    """Reads DATA, or a file like it, with the options of the command line."""
+
+    def __init__(self, data: str, options: dict[str, Any]):
+        self.data, self.shown, self.options, self.flags = data, shown_address(data), options, flags(options)
+
+    def __call__(self, other: str | None = None) -> EventLog:
+        return load(self.data, **self.options) if other is None else load(other, **self.options | {"query": None})
+
+    def add_columns(self, task: TaskSettings) -> None:
+        """Also read what a task asks about and is given; events need no destination where nothing is asked about it."""
+        more = task.given if task.asks_column else [] if task.relation is None else [task.relation]
+        if task.asks_column:
+            self.options["predict"] = task.predict
+        elif more:
+            self.options[RELATION] = task.relation
+        features = self.options["features"]
+        if more and features != "all":
+            named = [part.strip() for part in (features or "").split(",") if part.strip()]
+            self.options["features"] = ",".join(dict.fromkeys([*named, *more]))
+        if task.sides == (0,):
+            self.options[NODES_ONLY] = True
+
+
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a DATA argument and every ingest option; it gets a `load` that reads DATA or a file like it."""
+    """Give a command a DATA argument and every ingest option; it gets a `Reader` for `load`."""
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "load"]
 
     @wraps(command)
     def wrapped(data: str, **given: Any) -> None:
-        options = {name: given.pop(name) for name in OPTIONS}
-
-        def read(other: str | None = None) -> EventLog:
-            return load(other or data, **options if other is None else options | {"query": None})
-
-        def reading(predict: str, given: list[str]) -> None:
-            """Also read what a task asks about, and what it is given."""
-            options.update(task_columns(options, predict, given))
-
-        def relating(relation: str) -> None:
-            """Also read the column of relations, as categories."""
-            options.update(relation_column(options, relation))
-
-        def about_nodes() -> None:
-            """Destinations may be missing: nothing is asked about them."""
-            options[NODES_ONLY] = True
-
-        read.data, read.asks, read.relates = shown_address(data), reading, relating  # type: ignore[attr-defined]
-        read.about_nodes = about_nodes  # type: ignore[attr-defined]
-        read.flags = flags(options)  # type: ignore[attr-defined]
-        command(load=read, **given)
+        command(load=Reader(data, {name: given.pop(name) for name in OPTIONS}), **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
     signature += [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own), *OPTIONS.values()]
     wrapped.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in signature}
     return wrapped
-
-
-NODES_ONLY, RELATION = "nodes_only", "relation"
-"""Among the options: whether events need no destination; the column of relations, which is read as categories."""
-LISTS = ("features", "node_updates", "categorical", "names")
-
-
-def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dict[str, Any]:
-    """Options that also read the columns of a task: those given as features, the predicted one by what it holds."""
-    return {"features": _with_features(options["features"], given), "predict": predict}
-
-
-def relation_column(options: dict[str, Any], name: str) -> dict[str, Any]:
-    """Options that also read a column of relations."""
-    return {"features": _with_features(options["features"], [name]), RELATION: name}
-
-
-def _with_features(features: str | None, more: list[str]) -> str | None:
-    if features == "all":
-        return features
-    named = [part.strip() for part in (features or "").split(",") if part.strip()]
-    return ",".join([*named, *(name for name in more if name not in named)]) or None
 
 
 def flags(options: dict[str, Any]) -> str:

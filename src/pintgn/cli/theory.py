@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +10,8 @@ import typer
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say
-from pintgn.cli.source import reads_events
+from pintgn.cli.source import Reader, reads_events
 from pintgn.errors import BadInput
-from pintgn.events.log import EventLog
 from pintgn.formatting import number
 
 app = typer.Typer(help="Which models can distinguish what, and why.", no_args_is_help=True)
@@ -47,7 +45,7 @@ def gallery(
 @app.command()
 @reads_events
 def wl(
-    load: Callable[..., EventLog],
+    load: Reader,
     rounds: Annotated[int | None, Option(help="Number of rounds; until stable by default.")] = None,
     at: At = None,
     times: Times = "exact",
@@ -76,7 +74,7 @@ def wl(
 @app.command()
 @reads_events
 def distinguish(
-    load: Callable[[], EventLog],
+    load: Reader,
     ids: Annotated[
         list[str], Argument(help="Two ids (two nodes) or four (two events: u v and u' v').", metavar="ID...")
     ],
@@ -106,7 +104,7 @@ def distinguish(
 @app.command()
 @reads_events
 def tree(
-    load: Callable[[], EventLog],
+    load: Reader,
     id: Annotated[str, Argument(metavar="ID", help="The node at the root.")],
     at: At = None,
     depth: Annotated[int | None, Option(help="Levels below the root; 2 by default, all of a monotone tree.")] = None,
@@ -142,7 +140,7 @@ def _tree_facts(grown: Any) -> dict[str, Any]:
 @app.command()
 @reads_events
 def report(
-    load: Callable[[], EventLog],
+    load: Reader,
     at: At = None,
     depth: Depth = 2,
     d: Positions = 4,

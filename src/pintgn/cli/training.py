@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, not
 from pintgn.cli.evaluation import after_training
 from pintgn.cli.option_groups import grouped
 from pintgn.cli.shared_work import restarted, writes
-from pintgn.cli.source import reads_events
+from pintgn.cli.source import Reader, reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
@@ -97,7 +96,7 @@ class RunOptions:
 @reads_events
 @grouped
 def train(
-    load: Callable[..., EventLog],
+    load: Reader,
     task: TaskOptions,
     chosen: SettingsOptions,
     short: TrainingOptions,
@@ -121,7 +120,7 @@ def train(
     """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
     given = read_given(chosen)  # mistyped settings are found before the data is read
     given.setdefault("train", {}).update({key: value for key, value in vars(short).items() if value is not None})
-    data = str(load.data)  # type: ignore[attr-defined]
+    data = load.shown
     one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
     if (how.workers > 1 or how.on is not None) and how.runs < 2 and not (how.resume and many):
         raise BadInput(
@@ -205,7 +204,7 @@ def continued(
 @reads_events
 @grouped
 def tune(
-    load: Callable[..., EventLog],
+    load: Reader,
     task: TaskOptions,
     chosen: SettingsOptions,
     folder: Annotated[
@@ -241,7 +240,7 @@ def tune(
             say(f"trial {entry['trial']}  val {entry['value']:.4f}  {tried}")
 
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
-    folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
+    folder = folder or Path("runs") / f"{data_stem(load.shown)}-tune"
     log = load()
     note(few_values(log, Settings.of(given).task))
     try:
@@ -255,7 +254,7 @@ def tune(
         emit_json(found.to_dict() | {"folder": str(folder)})
     else:
         print((folder / "best.toml").read_text(), end="")
-        data = f"{shlex.quote(load.data)} {load.flags}".strip()  # type: ignore[attr-defined]
+        data = f"{shlex.quote(load.shown)} {load.flags}".strip()
         say(f"\nNext: pintgn train {data} --config {shlex.quote(str(folder / 'best.toml'))}")
 
 
@@ -285,7 +284,7 @@ def read_given(chosen: SettingsOptions) -> dict[str, Any]:
     return given
 
 
-def read_task(given: dict[str, Any], load: Any, asked: TaskOptions) -> None:
+def read_task(given: dict[str, Any], load: Reader, asked: TaskOptions) -> None:
     """Put what is asked into the settings, and let the columns be read that it needs."""
     from pintgn.learn.settings import Settings
 
@@ -294,13 +293,7 @@ def read_task(given: dict[str, Any], load: Any, asked: TaskOptions) -> None:
         task["given"] = [part.strip() for part in columns.split(",") if part.strip()]
     if task:
         given["task"] = given.get("task", {}) | task
-    chosen = Settings.of(given).task
-    if chosen.asks_column:
-        load.asks(chosen.predict, chosen.given)
-    elif chosen.relation is not None:
-        load.relates(chosen.relation)
-    if chosen.sides == (0,):
-        load.about_nodes()
+    load.add_columns(Settings.of(given).task)
 
 
 def data_stem(data: str) -> str:
