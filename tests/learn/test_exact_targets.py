@@ -90,7 +90,7 @@ def test_times_in_nanoseconds_and_cents_are_targets(unit, begin, read):
     rows = [(plain.test, moved.test), *((plain.heuristics[name], moved.heuristics[name]) for name in plain.heuristics)]
     for one, other in rows:
         assert other["all"]["rmse"] == pytest.approx(one["all"]["rmse"] * unit, rel=1e-4)
-        assert other["all"]["r2"] == pytest.approx(one["all"]["r2"], abs=1e-4)
+        assert other["all"]["r2"] == pytest.approx(one["all"]["r2"], abs=1e-3)
 
 
 def test_numbers_that_64_bits_do_not_tell_apart_are_refused_in_one_line():

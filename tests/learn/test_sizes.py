@@ -12,11 +12,11 @@ from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput
 from pintgn.explain import counterfactuals
 from pintgn.learn import metrics
-from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
+from pintgn.learn.defaults import BUSY, MANY, MOST_STEPS, PASSES, STEPS, from_training
 from pintgn.learn.negatives import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answerer, recommend
-from pintgn.models import fused
+from pintgn.models import layers
 from pintgn.stream import Stream
 from tests.conftest import around
 from tests.learn.helpers import QUICK, random_log
@@ -97,18 +97,18 @@ def test_threads_change_no_score(run, monkeypatch):
         ]
 
     slots = []
-    in_chunks = fused.in_chunks
+    in_chunks = layers.in_chunks
 
     def note(run, parents, k, like=()):
         slots.append(parents * k)
         return in_chunks(run, parents, k, like)
 
-    monkeypatch.setattr(fused, "in_chunks", note)
+    monkeypatch.setattr(layers, "in_chunks", note)
     expected = outcome()
     largest = max(slots)
     assert largest > 100, "else nothing is shared"
     for worth in (1, *around(largest // 2), *around(largest)):
-        monkeypatch.setattr(fused, "WORTH_A_THREAD", worth)
+        monkeypatch.setattr(layers, "WORTH_A_THREAD", worth)
         assert outcome() == pytest.approx(expected, abs=1e-5)
     assert torch.get_num_threads() == threads
 
@@ -120,7 +120,9 @@ def test_rules_for_settings_turn_where_they_say():
 
     for events in around(10 * BUSY // 2):
         assert chosen(events, 10).model["neighbors"] == (20 if 2 * events >= 10 * BUSY else 10)
-    assert [chosen(events, 10).train.epochs for events in around(STEPS // 4)] == [5, 4, 4]
+    assert [chosen(events, 10).train.epochs for events in around(STEPS // PASSES)] == [9, 8, 8]
+    assert [chosen(events, 10).train.epochs for events in around(MOST_STEPS // PASSES)] == [8, 8, 7]
+    assert chosen(MOST_STEPS, 10).train.epochs == 3
     assert [chosen(events, 10).train.patience for events in (40, 220, 290, 800)] == [10, 9, 7, 5]
     given = from_training(Settings.of({"train": {"epochs": 30}}), EventLog(np.arange(9), np.arange(9), np.arange(9)))
     assert given.train.patience is None, "who asks for thirty gets thirty"

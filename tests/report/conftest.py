@@ -6,7 +6,7 @@ import pytest
 
 import pintgn
 
-QUICK = {"epochs": 2, "batch": 100, "learning_rate": 3e-3}
+QUICK = {"hidden": 0.1, "epochs": 2, "batch": 100, "learning_rate": 3e-3}
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,9 @@ MANY = 500_000
 BEYOND_THE_PAPER = {"pair_history": True, "historical": True}
 """What PINT looks at and answers besides; see docs/best.md."""
 STEPS = 4_000
-"""Steps after which a model of this size has usually learned what it will."""
+"""Steps after which a model of this size has usually learned what it will, if the log is small."""
+PASSES, MOST_STEPS = 8, 26_000
+"""Of a large log it sees so many epochs, as long as these are no more than so many steps (about ten minutes)."""
 
 
 def resolved(settings: Settings, log: EventLog) -> Settings:
@@ -69,10 +71,12 @@ def model_defaults(train: EventLog, nodes: int, given: dict[str, Any]) -> dict[s
 def training_defaults(train: EventLog, given: Training) -> Training:
     """Epochs, patience and learning rate, from the number of steps in an epoch; threads, from the machine.
 
-    Who gives a learning rate or a number of epochs means that one.
+    Who gives a learning rate or a number of epochs means that one. Only the paper's protocol hides nodes by itself.
     """
     steps = max(math.ceil(len(train) / given.batch), 1)
-    epochs = min(max(math.ceil(STEPS / steps), 3), 100) if given.epochs is None else given.epochs
+    passes = max(min(PASSES, MOST_STEPS // steps), 3)
+    epochs = min(max(math.ceil(STEPS / steps), passes), 100) if given.epochs is None else given.epochs
+    hidden = (0.1 if given.protocol == "paper" else 0.0) if given.hidden is None else given.hidden
     patience = given.patience
     if patience is None and given.epochs is None:
         patience = min(max(epochs // 2, 5), 10)
@@ -82,5 +86,5 @@ def training_defaults(train: EventLog, given: Training) -> Training:
     threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(os.cpu_count() or 1, 5)
     threads = threads if given.threads is None else given.threads
     return dataclasses.replace(
-        given, epochs=epochs, patience=patience, learning_rate=rate, schedule=schedule, threads=threads
+        given, epochs=epochs, patience=patience, learning_rate=rate, schedule=schedule, hidden=hidden, threads=threads
     )

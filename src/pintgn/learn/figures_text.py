@@ -162,6 +162,9 @@ def run_table(run: Run) -> str:
         return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn embed RUN -o vectors.parquet"
     rows = {run.settings.name: run.test} | run.heuristics
     notes = [trees_words(run)] if run.history and "trees" in run.history[-1] else []
+    if 1 < run.best_epoch == run.settings.train.epochs:
+        more = f"`--epochs {2 * run.best_epoch}` goes on"
+        notes += [f"Validation was still rising in the last of {run.best_epoch} epochs; {more}."]
     notes += [refit_words(run)] if run.refit else []
     return "\n\n".join([run_title(run), figures_table(rows), *notes])
 

@@ -34,7 +34,7 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     """Bytes at the peak of training with settings that are resolved (`defaults.resolved`), by what holds them."""
     events, nodes, model = len(log), log.nodes, settings.model
     train = cut(log, **settings.train.split)[0]
-    hidden = settings.train.hidden if isinstance(settings.train.hidden, float) else 0.1
+    hidden = settings.train.hidden if isinstance(settings.train.hidden, float) else 0.1  # as dyglib's
     trained = int(len(train) * (1 - hidden))
     held = {name: getattr(log, name) for name in COLUMNS}
     columns = sum(column.nbytes for column in held.values() if column is not None)

@@ -127,7 +127,7 @@ class Run:
     def parts(self) -> Parts:
         """The log as the model reads it, cut for learning."""
         train, links = self.settings.train, self.settings.task.scores_links
-        return Parts.of(self.view(self.log), hidden=train.hidden, seed=self.seed, links=links, **train.split)
+        return Parts.of(self.view(self.log), hidden=train.hidden or 0.0, seed=self.seed, links=links, **train.split)
 
     @cached_property
     def schema(self) -> Schema:

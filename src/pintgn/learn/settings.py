@@ -76,8 +76,9 @@ class Training:
         val, test: shares of the log, by time.
         train_until, val_until: instead of shares, the times at which the training and the validation part end: events
             strictly before it belong to the part. A date, or a number in the log's unit.
-        hidden: share of nodes kept out of training, so that new ones can be measured; or `dyglib`, the one set that
-            TGN and DyGLib hide, for comparisons with their figures.
+        hidden: share of nodes kept out of training, so that more new ones can be measured; or `dyglib`, the one set
+            that TGN and DyGLib hide, for comparisons with their figures. When not given, 0: training learns from all
+            nodes, and new are those that are really new; 0.1 with `protocol="paper"`.
         protocol: `stream` measures what a deployed system would know; `paper` as TGN and PINT do.
         scale_features: bring event and node features to a common scale, by the training part.
         checkpoint_seconds: time between two checkpoints within an epoch (there is one after every epoch anyhow).
@@ -100,7 +101,7 @@ class Training:
     test: float = 0.15
     train_until: Time | None = None
     val_until: Time | None = None
-    hidden: float | str = 0.1
+    hidden: float | str | None = None
     protocol: str = "stream"
     scale_features: bool = True
     checkpoint_seconds: float = 60.0

@@ -32,6 +32,10 @@ class PINTAndTrees(PINT):
         dim, layers, neighbors, positions, positions_at, positions_transform: see `TreeModel`.
         memory, memory_cell, memory_aggregate, historical, time_unit: see `TreeModel`.
         beta, learn_beta: see `PINT`.
+
+    >>> import pintgn
+    >>> pintgn.PINTAndTrees(rounds=100)
+    PINTAndTrees(rounds=100)
     """
 
     with_trees = True
