@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.columns import first_true
-from pintgn.events.schema import LATEST, OP_NAMES, beyond
+from pintgn.events.schema import LATEST, NODE, OP_NAMES, Feature, Schema, beyond
+
+if TYPE_CHECKING:
+    from pintgn.events.log import EventLog
 
 FAR = 64
 """Standard deviations that a column's mean may be away from 0; rounding is then below 1/250,000 of one."""
@@ -128,3 +131,41 @@ def fits_float32(matrix: np.ndarray) -> bool:
     mean = total / rows
     spread = np.sqrt(np.maximum(squares / rows - mean**2, 0))
     return not (inexact & (spread > 0) & (np.abs(matrix[0] + mean) > FAR * spread)).any()
+
+
+def default_schema(log: EventLog) -> Schema:
+    """Names for the columns of a log that was made without a schema."""
+
+    def names(stem: str, matrix: np.ndarray | None) -> tuple[str, ...]:
+        return () if matrix is None else tuple(f"{stem}{i}" for i in range(matrix.shape[1]))
+
+    return Schema(
+        label=None if log.label is None else "label",
+        op=None if log.op is None else "op",
+        known=None if log.known is None else "known",
+        features=tuple(Feature(name) for name in names("f", log.features)),
+        node_features=names("x", log.node_features),
+        node_updates=names("u", log.node_updates),
+        separate_namespaces=log.ids.separate_namespaces,
+    )
+
+
+def check_schema(log: EventLog, schema: Schema) -> None:
+    """Refuse a schema of other widths, and node events that are no self-loops."""
+    widths = schema.feature_width, len(schema.node_features), len(schema.node_updates)
+    for name, width in zip(("features", "node_features", "node_updates"), widths, strict=True):
+        matrix = getattr(log, name)
+        given = 0 if matrix is None else matrix.shape[1]
+        if given != width:
+            raise BadInput(f"{name} have {given} columns, the schema says {width}.")
+    dummy = schema.dummy
+    if dummy is not None and not 0 <= dummy < log.nodes:
+        raise BadInput(f"the schema names node {dummy} as the dummy, but there are only {log.nodes} nodes.")
+    if log.op is not None:
+        odd = (log.op == NODE) & (log.src != log.dst)
+        odd &= True if dummy is None else log.dst != dummy
+        if (row := first_true(odd)) >= 0:
+            raise BadInput(
+                f"event {row} is a node event but runs from {log.src[row]} to {log.dst[row]}. "
+                "A node event is a self-loop (or ends at the schema's dummy node)."
+            )

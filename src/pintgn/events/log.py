@@ -14,18 +14,19 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.checks import (
+    check_schema,
     checked_column,
     checked_known,
     checked_matrix,
     checked_nodes,
     checked_ops,
     checked_times,
+    default_schema,
     frozen,
     same,
 )
-from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
-from pintgn.events.schema import ADD, NODE, OP_NAMES, Feature, Schema
+from pintgn.events.schema import ADD, NODE, OP_NAMES, Schema
 from pintgn.formatting import plural
 from pintgn.packages import need
 
@@ -123,8 +124,8 @@ class EventLog:
             raise BadInput(f"{len(self.node_features)} rows of node features for {len(self.ids)} nodes.")
         node_events = 0 if self.op is None else int((self.op == NODE).sum())
         self.node_updates = checked_matrix(node_updates, "node_updates", node_events)
-        self._schema = self._default_schema() if schema is None else schema
-        self._check_schema()
+        self._schema = default_schema(self) if schema is None else schema
+        check_schema(self, self._schema)
 
     # -- size and looks ------------------------------------------------------------------------------------
 
@@ -368,39 +369,3 @@ class EventLog:
         from pintgn.events.store import open_log
 
         return open_log(path)
-
-    # -- checks --------------------------------------------------------------------------------------------
-
-    def _default_schema(self) -> Schema:
-        def names(stem: str, matrix: np.ndarray | None) -> tuple[str, ...]:
-            return () if matrix is None else tuple(f"{stem}{i}" for i in range(matrix.shape[1]))
-
-        return Schema(
-            label=None if self.label is None else "label",
-            op=None if self.op is None else "op",
-            known=None if self.known is None else "known",
-            features=tuple(Feature(name) for name in names("f", self.features)),
-            node_features=names("x", self.node_features),
-            node_updates=names("u", self.node_updates),
-            separate_namespaces=self.ids.separate_namespaces,
-        )
-
-    def _check_schema(self) -> None:
-        schema = self._schema
-        widths = schema.feature_width, len(schema.node_features), len(schema.node_updates)
-        for name, width in zip(("features", "node_features", "node_updates"), widths, strict=True):
-            matrix = getattr(self, name)
-            given = 0 if matrix is None else matrix.shape[1]
-            if given != width:
-                raise BadInput(f"{name} have {given} columns, the schema says {width}.")
-        dummy = schema.dummy
-        if dummy is not None and not 0 <= dummy < self.nodes:
-            raise BadInput(f"the schema names node {dummy} as the dummy, but there are only {self.nodes} nodes.")
-        if self.op is not None:
-            odd = (self.op == NODE) & (self.src != self.dst)
-            odd &= True if dummy is None else self.dst != dummy
-            if (row := first_true(odd)) >= 0:
-                raise BadInput(
-                    f"event {row} is a node event but runs from {self.src[row]} to {self.dst[row]}. "
-                    "A node event is a self-loop (or ends at the schema's dummy node)."
-                )
