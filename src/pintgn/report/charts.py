@@ -13,7 +13,7 @@ from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.events.log import EventLog
 from pintgn.formatting import count, short, signed
 from pintgn.learn.figures_text import AS_NUMBERS, HEADS
-from pintgn.learn.metrics import LEAST, Scores
+from pintgn.learn.metrics import LEAST
 from pintgn.learn.protocol import Parts
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.labels import duration, percent, percent_tick, time_label, time_ticks
@@ -51,10 +51,10 @@ def _point(figure: Figure, words: str) -> Point | None:
     return figure.value, figure.value - off, figure.value + off, tip
 
 
-def by_negatives(figures: Figures, metric: str = "ap") -> str:
-    """A figure of every row against every kind of negatives."""
+def by_negatives(figures: Figures) -> str:
+    """AP of every row against every kind of negatives."""
     columns = {kind: (kind, "all") for kind in figures.study.drawn}
-    return _compared(figures, columns, metric, f"{HEADS[metric]} (%), all events", "by kind of negatives")
+    return _compared(figures, columns, "ap", "AP (%), all events", "by kind of negatives")
 
 
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
@@ -160,32 +160,24 @@ def score_histogram(study: Study, row: Row) -> str:
     return plot.svg()
 
 
-def reliability(study: Study) -> str | None:
-    """Share of true links by probability in equally filled bins, of each row's first run."""
-    return _reliability(
-        study,
-        {row.name: reliability_points(row, study.main) for row in study.scoring if row.members[0].calibration},
-        ("Calibration against one random destination", "probability against a random one (%)", "true links (%)"),
-    )
-
-
-def next_reliability(study: Study) -> str | None:
-    """Share of correct first choices by their probability."""
-    first = {row.name: row.members[0] for row in study.scoring}
-    points = {
-        name: binned(one.next_probability, one.next_correct)
-        for name, one in first.items()
-        if one.next_probability is not None and one.next_correct is not None
-    }
-    words = "Calibration of what comes next", "probability of the first choice (%)", "it was the next (%)"
-    return _reliability(study, points, words)
-
-
-def _reliability(study: Study, rows: dict[str, list[tuple[float, float, int]]], words: Sequence[str]) -> str | None:
+def reliability(study: Study, following: bool) -> str | None:
+    """Share of what was true by its probability, of each row's first run: of links against one random destination, or
+    of the first choices of what comes next; None if no row has probabilities."""
+    rows = {}
+    for row in study.scoring:
+        one = row.members[0]
+        if following and one.next_probability is not None and one.next_correct is not None:
+            rows[row.name] = binned(one.next_probability, one.next_correct)
+        elif not following and one.calibration is not None:
+            scores = one.scores[study.main]
+            likely = one.calibration(np.concatenate([scores.positive, scores.negative]))
+            rows[row.name] = binned(likely, np.repeat([1.0, 0.0], len(scores)))
     if not rows:
         return None
     quarters = [(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)]
-    plot = Plot(Axis(0, 1, words[1], quarters), Axis(0, 1, words[2], quarters), name=words[0])
+    x = "probability of the first choice (%)" if following else "probability against a random one (%)"
+    y = "it was the next (%)" if following else "true links (%)"
+    plot = Plot(Axis(0, 1, x, quarters), Axis(0, 1, y, quarters), name=f"Calibration: {y} by {x}")
     plot.diagonal()
     for name, points in rows.items():
         plot.line([p for p, _, _ in points], [f for _, f, _ in points], series(study)[name])
@@ -193,15 +185,6 @@ def _reliability(study: Study, rows: dict[str, list[tuple[float, float, int]]], 
             tip = f"{name}: of {count(examples)} given about {percent(p, 0)} %, {percent(frequency, 0)} % were true"
             plot.dot(p, frequency, series(study)[name], tip)
     return plot.svg()
-
-
-def reliability_points(row: Row, kind: str, bins: int = 10) -> list[tuple[float, float, int]]:
-    """(mean probability, share of true links, examples) of equally filled bins."""
-    one = row.members[0]
-    scores: Scores = one.scores[kind]
-    assert one.calibration is not None
-    p = one.calibration(np.concatenate([scores.positive, scores.negative]))
-    return binned(p, np.repeat([1.0, 0.0], len(scores)), bins)
 
 
 def binned(p: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:

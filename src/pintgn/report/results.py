@@ -141,11 +141,13 @@ def scores(figures: Figures) -> str:
     key += [("maybe", "historical negatives")] if len(study.kinds("historical")) > 1 else []
     rows = study.models[:5]
     drawings = [card(f"Scores of {row.name}", charts.score_histogram(study, row), legend=legend(key)) for row in rows]
-    drawn = charts.reliability(study)
+    drawn = charts.reliability(study, following=False)
     if drawn is not None:
         recorded, following = [row.runs[0].calibration_error for row in rows], [figures.next_error(row) for row in rows]
         drawings.append(_calibration("against one random destination", drawn, rows, recorded, study))
-        drawings.append(_calibration("of what comes next", charts.next_reliability(study), rows, following, study))
+        drawings.append(
+            _calibration("of what comes next", charts.reliability(study, following=True), rows, following, study)
+        )
         drawings.append(threshold_table(figures))
     return lead("The less the histograms overlap, the better; each row is drawn by its first run.") + grid(*drawings)
 
