@@ -103,7 +103,8 @@ def settings_of(kind: str) -> Settings:
     """A model that knows all there is: positions, memory, the history of pairs, contacts for longer than `DELAY`."""
     given = tiny("pint", hidden=0.0)
     given["model"] |= {"memory": 8, "pair_history": True, "neighbors": 12}
-    return Settings.of(given | {"task": KINDS[kind]})
+    # memory is refreshed after every group, so also at the clock, where no question may see it
+    return Settings.of(given | {"task": KINDS[kind], "stream": {"memory_block": 1}})
 
 
 @cache

@@ -16,6 +16,7 @@ import pytest
 
 import pintgn
 from pintgn.learn.folder import KEY
+from tests.cli.forked import pintgn as forked
 from tests.workers.helpers import children, no_worker, run_together
 
 PINTGN = [sys.executable, "-m", "pintgn"]
@@ -48,12 +49,12 @@ def torchrun_command(*arguments):
 
 
 def test_train_and_evaluate_with_torchrun_answer_once_as_without(events, tmp_path):
-    one = json.loads(pintgn_command("train", events, "-o", tmp_path / "one", *SMALL, "--json").stdout)
+    one = json.loads(forked("train", events, "-o", tmp_path / "one", *SMALL, "--json").stdout)
     two = json.loads(torchrun_command("train", events, "-o", tmp_path / "two", *SMALL, "--json"))
     assert two["history"][-1]["loss"] == pytest.approx(one["history"][-1]["loss"], rel=1e-3)
     assert two["folder"] == str(tmp_path / "two")
     assert pintgn.Run.open(tmp_path / "two").finished
-    alone = json.loads(pintgn_command("evaluate", tmp_path / "two", "--rank", "5", "--json").stdout)
+    alone = json.loads(forked("evaluate", tmp_path / "two", "--rank", "5", "--json").stdout)
     shared = json.loads(torchrun_command("evaluate", tmp_path / "two", "--rank", "5", "--json"))
     for model, groups in alone["ranking"].items():
         assert shared["ranking"][model]["all"]["mrr"] == pytest.approx(groups["all"]["mrr"], abs=1e-6)
@@ -132,10 +133,11 @@ def progress(folder: Path) -> tuple[int, int]:
     ("message", "of_torch", "told"),
     [
         ("Unable to allocate 30.8 GiB for an array", False, "Unable to allocate 30.8 GiB for an array"),
-        (
+        pytest.param(
             "alloc_cpu.cpp:127 can't allocate memory: you tried to allocate 16 bytes.",
             True,
             "tried to allocate 16 bytes",
+            marks=pytest.mark.slow,
         ),
     ],
 )
