@@ -7,7 +7,7 @@ The first events of the data train a PINT for one epoch (its speed does not depe
 last 120,000 are sent to `pintgn serve`, which makes them durable, updates positions and index, and judges one in ten.
 
 1. scores of 100 pairs while 1,000 events per second come in, 100 at a time;
-2. ingestion: batches, one after the other, as fast as they are acknowledged: JSON without and with keys, and Arrow;
+2. ingestion: batches, one after the other, as fast as they are acknowledged: JSON without and with keys;
 3. kill -9, then a restart from a snapshot and a tail of 100,000 events;
 4. on PostgreSQL (a server of its own, with fsync): takeover by a standby after kill -9 of the writer, a replica's
    processor time per score beside the writer's, and scores per second of one service and of two.
@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pintgn
@@ -49,7 +48,6 @@ from tests.postgres import Cluster, programs
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "wikipedia.parquet"
 JSON = {"Content-Type": "application/json"}
-ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 TAKEOVERS = 10
 BARS = {  # what is aimed at, on a quiet machine; and whether less is better
     "durable events/s, the best kind of batches": (50_000, False),
@@ -113,18 +111,6 @@ def bodies(columns: dict[str, list], start: int, stop: int, batch: int, keyed: b
             for k, event in zip(rows, events, strict=True):
                 event["key"] = f"event-{k}"
         made.append(json.dumps({"events": events}).encode())
-    return made
-
-
-def arrow_bodies(columns: dict[str, list], start: int, stop: int, batch: int) -> list[bytes]:
-    """The same as Arrow streams."""
-    made = []
-    for begin in range(start, stop, batch):
-        end, sink = min(begin + batch, stop), pa.BufferOutputStream()
-        table = pa.table({name: columns[name][begin:end] for name in ("src", "dst", "t")})
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        made.append(sink.getvalue().to_pybytes())
     return made
 
 
@@ -358,16 +344,12 @@ def under_load(
         ingest(server.port, bodies(columns, sent, quiet, 1_000), quiet - sent)
     print("snapshot:", json.dumps(client.post("/snapshot", b"")))
 
-    ends = np.linspace(quiet, total, 4).astype(int).tolist()
-    for kind, begin, end in zip(("JSON", "JSON with keys", "Arrow"), ends, ends[1:], strict=False):
-        if kind == "Arrow":
-            rate = ingest(server.port, arrow_bodies(columns, begin, end, 2 * options.batch), end - begin, ARROW)
-        else:
-            rate = ingest(server.port, bodies(columns, begin, end, options.batch, "keys" in kind), end - begin)
+    ends = np.linspace(quiet, total, 3).astype(int).tolist()
+    for kind, begin, end in zip(("JSON", "JSON with keys"), ends, ends[1:], strict=False):
+        rate = ingest(server.port, bodies(columns, begin, end, options.batch, "keys" in kind), end - begin)
         best = "durable events/s, the best kind of batches"
         measured[best] = max(rate, measured.get(best, 0))
-        size = options.batch * (2 if kind == "Arrow" else 1)
-        print(f"ingestion, {kind}: {rate:,.0f} events/s durable, batches of {size:,}")
+        print(f"ingestion, {kind}: {rate:,.0f} events/s durable, batches of {options.batch:,}")
     status = client.get("/status")
     assert status["live_events"] == total
     print(f"rolling AP {status['quality']['ap_rolling']:.3f}, reference {status['quality']['reference_ap']:.3f}")

@@ -422,12 +422,9 @@ def kinds(folder: Path) -> list[Kind]:
     def dry(path: Path, work: Path) -> None:
         command("train", folder / "plain.csv", "--config", path, "--dry-run")
 
-    batch = pa.table(
-        {"src": ["p1", "p9"], "dst": ["q 2", "q 7"], "t": [3_000, 3_001], "x": [0.5, 1.5], "y": [1.0, 2.0]}
-    )
-    arrow = folder / "events.arrow"
-    with pa.ipc.new_stream(arrow, batch.schema) as writer:
-        writer.write_table(batch)
+    columns = {"src": ["p1", "p9"], "dst": ["q 2", "q 7"], "t": [3_000, 3_001]}
+    body = folder / "body.json"
+    body.write_text(json.dumps({"columns": columns | {"features": {"x": [0.5, 1.5], "y": [1.0, 2.0]}}}))
 
     def post(path: Path, work: Path) -> None:
         from pintgn.serve.api import create_app
@@ -436,7 +433,7 @@ def kinds(folder: Path) -> list[Kind]:
             from starlette.testclient import TestClient
         with pintgn.Service.open(run, work / "live") as service:
             client = TestClient(create_app(service), raise_server_exceptions=True)
-            sent = {"Content-Type": "application/vnd.apache.arrow.stream"}
+            sent = {"Content-Type": "application/json"}
             found = client.post("/events", content=path.read_bytes(), headers=sent)
         if found.status_code >= 500:
             raise AssertionError(f"{found.status_code}: {found.text}")
@@ -450,7 +447,7 @@ def kinds(folder: Path) -> list[Kind]:
         Kind("JSON lines", jsons, from_json, judge_json),
         Kind("Parquet, ours", ours, convert, judge_ours),
         Kind("Parquet, others'", theirs, convert, no_complaint),
-        Kind("Arrow", [arrow], post, no_complaint),
+        Kind("columns of POST /events", [body], post, no_complaint),
         Kind("TOML", [settings], dry, judge_toml),
         Kind("settings.toml", [run / "settings.toml"], whole(ask, run), judge_answer),
         Kind("run's JSON", [*inside(run, "run.json"), run / "result.json", run / "stream" / "stream.json"],

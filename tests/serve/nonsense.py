@@ -32,7 +32,7 @@ BODIES = st.one_of(
     st.lists(EVENTS, max_size=3).map(lambda value: json.dumps({"pairs": value}).encode()),
     EVENTS.map(lambda value: json.dumps({"columns": value}).encode()),
 )
-KINDS = ("application/json", "application/vnd.apache.arrow.stream", "text/plain", "")
+KINDS = ("application/json", "text/plain", "")
 LONGEST = 30_000
 """Characters of an address that a server reads: uvicorn allows 64 KB for all that stands before a body."""
 

@@ -9,28 +9,23 @@ import contextlib
 import json
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pintgn.errors import BadInput
 from pintgn.ingest.codec import Codec
 from pintgn.learn.run import Run
-from pintgn.serve import answers, arrowbody, http_server
+from pintgn.serve import answers, http_server
 from pintgn.serve.api import SMALL, create_app
 from pintgn.serve.api_keys import Keys, add_key
 from pintgn.serve.http_server import Server
 from pintgn.serve.limits import Limits, TooMuch
-from pintgn.serve.requests import ARROW, FIELDS, SPARE, Requests
+from pintgn.serve.requests import FIELDS, SPARE, Requests
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, as_events
 
@@ -162,166 +157,6 @@ def test_one_event_with_long_lists(rich):
     for wrong in (event | {"features": [1] * 60_000}, event | {"src": [1] * 60_000}):
         with pytest.raises((BadInput, TooMuch)):
             rich.events(json.dumps(wrong).encode())
-
-
-# -- Arrow -------------------------------------------------------------------------------------------------------------
-
-
-def stream(columns, times: int = 1, **options) -> bytes:
-    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
-        for _ in range(times):
-            writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def ends(column) -> dict:
-    return {"src": column, "dst": column, "t": pa.array(range(9_000, 9_000 + len(column)))}
-
-
-def runs(text: str, count: int) -> pa.Array:
-    return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([text]))
-
-
-def coded(text: str, count: int) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
-
-
-def viewed(text: str, count: int) -> pa.Array:
-    view = struct.pack("<i4sii", len(text), text[:4].encode(), 0, 0)
-    buffers = [None, pa.py_buffer(view * count), pa.py_buffer(text.encode())]
-    return pa.Array.from_buffers(pa.string_view(), count, buffers)
-
-
-def repeated(text: str, count: int) -> pa.Array:
-    return pa.array([text] * count)
-
-
-MADE = {"coded": coded, "views": viewed, "texts": repeated}
-
-
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_every_way_of_arrow_to_say_a_text_is_read(plain, made):
-    text = "a person with a long name"
-    found = plain.events(stream(ends(made(text, 2_500))), ARROW)
-    assert found.src == found.dst == [text] * 2_500
-    assert found.t.tolist() == list(range(9_000, 11_500))
-
-
-@pytest.mark.parametrize(("rows", "fits"), [(2_499, True), (2_500, True), (2_501, False)])
-@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
-def test_rows_of_arrow_are_counted_by_what_its_messages_say(made, rows, fits):
-    body = stream(ends(made("somebody or other", rows)))
-    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="2,501 events at once"):
-        assert len(arrowbody.read(body, KNOWN, 2_500, ROOM)["src"]) == rows
-
-
-@pytest.mark.parametrize(("times", "fits"), [(49, True), (50, True), (51, False)])
-def test_rows_of_all_batches_count_together(times, fits):
-    body = stream(ends(repeated("a", 50)), times=times)
-    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="events at once"):
-        assert len(arrowbody.read(body, KNOWN, 2_500, ROOM)["src"]) == 50 * times
-
-
-@pytest.fixture
-def unmade(monkeypatch):
-    """Nothing may be made of the rows of a stream."""
-
-    def never(*_):
-        raise AssertionError("the rows were read")
-
-    monkeypatch.setattr(pa.ipc, "open_stream", never)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        {name: pa.nulls(30_000_000) for name in ("src", "dst", "t")},
-        {name: runs("a", 30_000_000) for name in ("src", "dst", "t")},
-        {name: np.zeros(10_000_000, np.int8) for name in ("src", "dst", "t")},
-        {name: np.zeros(40_000, np.int64) for name in ("src", "dst", "t")},
-        {name: pa.array(["a" * 1_000] * 45_000) for name in ("src", "dst", "t")},
-    ],
-    ids=["nulls", "runs", "packed rows", "few packed rows", "packed bytes"],
-)
-def test_a_few_bytes_that_say_very_much_are_refused_before_anything_is_made_of_them(plain, unmade, table):
-    """336 bytes of Arrow: thirty million rows, 24 s and 700 MB."""
-    body = stream(table, compression="zstd")
-    assert len(body) < 1_000_000
-    with pytest.raises((TooMuch, BadInput), match="events at once|compressed|plain numbers and texts"):
-        plain.events(body, ARROW)
-
-
-@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
-@pytest.mark.parametrize("made", [coded, viewed])
-def test_texts_said_once_are_counted_as_often_as_they_are_meant(made, extra, fits):
-    columns = ends(made("x" * 500, 1_000)) | {"dst": pa.array([1] * 1_000)}
-    body = stream(columns)
-    room = 500 * 1_000 - extra
-    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="texts of the body take more"):
-        assert len(arrowbody.read(body, KNOWN, 1_000, room)["src"]) == 1_000
-
-
-@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
-def test_messages_are_counted(extra, fits):
-    body = stream(ends(repeated("a", 1)), times=arrowbody.MESSAGES - 1 + extra)  # the schema is one, too
-    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="more than 1,000 messages"):
-        list(arrowbody.read(body, KNOWN, 10_000, ROOM))
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ({"src": [["a"]], "dst": ["b"], "t": [1]}, "column 'src' .* is list<"),
-        ({"src": [{"a": 1}], "dst": ["b"], "t": [1]}, "column 'src' .* is struct<"),
-        ({"src": runs("a", 1), "dst": ["b"], "t": [1]}, "column 'src' .* is run_end_encoded<"),
-        ({"src": ["a"], "dst": ["b"], "t": [1], "amuont": [1]}, "Did you mean 'amount'"),
-        ({"src": ["a"], "dst": ["b"]}, "no column 't'"),
-        ({"src": ["a"], "dst": ["b"], "t": [1], "features": [1]}, "unknown"),
-        ({"src": ["a"], "dst": ["b"], "t": [1], "amount": pa.DictionaryArray.from_arrays([0], pa.nulls(1))}, "numbers"),
-        (pa.Table.from_arrays([pa.array([1])] * 4, ["src", "dst", "t", "t"]), "the same name"),
-    ],
-)  # fmt: skip
-def test_columns_that_cannot_be_are_refused(columns, said):
-    with pytest.raises(BadInput, match=said):
-        list(arrowbody.read(stream(columns), KNOWN, 10, ROOM))
-
-
-@pytest.mark.parametrize("extra", [-1, 0, 1])
-def test_the_head_of_a_message_is_bounded_before_it_is_read(monkeypatch, extra):
-    body = stream({f"x{k}": [1] for k in range(700)})
-    size = next(iter(pa.ipc.MessageReader.open_stream(body))).metadata.size
-    monkeypatch.setattr(arrowbody, "HEAD", size - extra)
-    with pytest.raises(TooMuch, match="too many columns") if extra > 0 else pytest.raises(BadInput, match="x0"):
-        arrowbody.read(body, KNOWN, 10, ROOM)
-
-
-def test_a_dictionary_in_parts_is_refused():
-    sink = pa.BufferOutputStream()
-    one, other = (pa.table(ends(pa.array(names).dictionary_encode())) for names in (["a", "b"], ["a", "b", "c"]))
-    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    with pa.ipc.new_stream(sink, one.schema, options=options) as writer:
-        writer.write_table(one)
-        writer.write_table(other)
-    with pytest.raises(BadInput, match="dictionary in parts"):
-        list(arrowbody.read(sink.getvalue().to_pybytes(), KNOWN, 10, ROOM))
-
-
-@settings(max_examples=400)
-@given(st.data())
-def test_damaged_arrow_is_refused_or_read_within_bounds(data):
-    """Bytes changed anywhere, in heads, lengths and buffers."""
-    made = data.draw(st.sampled_from(list(MADE.values())))
-    body = bytearray(stream(ends(made("somebody or other", 20))))
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(body) - 1))
-        body[place] = data.draw(st.sampled_from([0, 1, 127, 128, 255]))
-    try:
-        found = arrowbody.read(bytes(body), KNOWN, 100, ROOM)
-    except (BadInput, TooMuch):
-        return
-    assert len(found["src"]) <= 100
 
 
 # -- a server, as clients meet it --------------------------------------------------------------------------------------
@@ -661,5 +496,5 @@ def test_every_limit_is_written_down():
     page = (ROOT / "docs" / "serving.md").read_text()
     for field in fields(Limits):
         assert f"`{field.name}`" in page, field.name
-    for number in (arrowbody.MESSAGES, SPARE, http_server.GRACE):
+    for number in (SPARE, http_server.GRACE):
         assert f"{number:,} " in page

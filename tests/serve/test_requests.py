@@ -15,7 +15,7 @@ from pintgn.errors import BadInput
 from pintgn.ingest.codec import Codec, EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.serve.requests import ARROW, Requests
+from pintgn.serve.requests import Requests
 from tests.serve.helpers import TRAINED, assert_same_state, happened, trained
 
 
@@ -51,19 +51,14 @@ def test_one_event_can_be_said_in_many_ways(plain, given):
     )
 
 
-def test_columns_rows_lists_and_arrow_mean_the_same(rich):
+def test_columns_rows_and_lists_mean_the_same(rich):
     events = [CARD | {"t": 2_000 + k, "features": {"amount": k / 3, "kind": "wire"}} for k in range(5)]
     by_name = rich.events(body({"events": events}))
     by_place = rich.events(body({"events": [e | {"features": list(e["features"].values())} for e in events]}))
     columns = {name: [e[name] for e in events] for name in ("src", "dst", "t")}
     features = {name: [e["features"][name] for e in events] for name in ("amount", "kind")}
     wide = rich.events(body({"columns": columns | {"features": features}}))
-    sink = pa.BufferOutputStream()
-    table = pa.table(columns | features)
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    arrow = rich.events(sink.getvalue().to_pybytes(), ARROW)
-    for other in (by_place, wide, arrow):
+    for other in (by_place, wide):
         assert (other.src, other.dst, other.t.tolist()) == (by_name.src, by_name.dst, by_name.t.tolist())
         assert np.array_equal(other.features, by_name.features)
 
@@ -180,11 +175,11 @@ bodies = st.one_of(
 
 
 @settings(max_examples=150)
-@given(bodies, st.sampled_from(["application/json", ARROW]))
-def test_nothing_that_a_client_sends_is_more_than_refused(plain, rich, given, kind):
+@given(bodies)
+def test_nothing_that_a_client_sends_is_more_than_refused(plain, rich, given):
     for requests in (plain, rich):
         try:
-            found = requests.events(given, kind)
+            found = requests.events(given)
         except BadInput:
             continue
         assert isinstance(found, EventBatch)

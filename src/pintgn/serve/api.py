@@ -25,7 +25,6 @@ from pintgn.serve.api_keys import Keys
 from pintgn.serve.limits import Behind, Busy, WrongType
 from pintgn.serve.middleware import Json, fault
 from pintgn.serve.models import promote
-from pintgn.serve.requests import ARROW
 from pintgn.serve.service import Service
 
 PAGES = Path(__file__).parent / "pages"
@@ -122,11 +121,11 @@ class Api:
     async def events(self, request: Request) -> Response:
         """Let events happen. When this is answered they are on the disk, and count in every later answer."""
         service, asked = self.service, _query(request, describe.EventsQuery)
-        data, kind = await _body(request, ("application/json", ARROW))
+        data = await _body(request)
         if service.waiting > service.limits.waiting:
             raise Busy(f"{service.waiting:,} events are waiting to be written already.")
         read = service.requests.events
-        batch = read(data, kind) if len(data) <= SMALL else await self.decoding(read, data, kind)
+        batch = read(data) if len(data) <= SMALL else await self.decoding(read, data)
         del data
         done = await asyncio.wrap_future(service.submit(batch, asked.scores))
         request.scope["state"]["done"] = {name: value for name, value in done.items() if name != "scores"}
@@ -134,13 +133,13 @@ class Api:
 
     async def targets(self, request: Request) -> Response:
         """What became known about events that have happened. It is durable, and counts, when this is answered."""
-        data, _ = await _body(request)
+        data = await _body(request)
         return Json(await asyncio.wrap_future(self.service.submit_targets(*self.service.requests.targets(data))))
 
     async def score(self, request: Request) -> Response:
         """How likely is each pair to meet?"""
         await self._question(request, describe.Question)
-        data, _ = await _body(request)
+        data = await _body(request)
         return await self.asking(_answer, answers.score, self.service, data)
 
     async def recommend(self, request: Request) -> Response:
@@ -196,7 +195,7 @@ class Api:
 
     async def new_model(self, request: Request) -> Response:
         """Promote another run in place of the one that is served, without a stop; or go back."""
-        data, _ = await _body(request)
+        data = await _body(request)
         asked = self.service.requests.promotion(data)
         await self.promoting(promote, self.service, asked.run, asked.scored, asked.force)
         done = request.scope["state"]["done"] = answers.models(self.service)
@@ -230,12 +229,12 @@ def _query(request: Request, kind: Any) -> Any:
         raise BadInput(f"{path.rstrip('`')}: {said}." if path else f"{said}.") from None
 
 
-async def _body(request: Request, kinds: tuple[str, ...] = ("application/json",)) -> tuple[bytes, str]:
-    """The body and its type, one that no web page of another site can send without asking first."""
+async def _body(request: Request) -> bytes:
+    """The body, of a type that no web page of another site can send without asking first."""
     kind = _content_type(request)
-    if kind not in kinds:
-        raise WrongType(f"a body of type {kind[:100]!r} is not taken. Send Content-Type: {' or '.join(kinds)}.")
-    return await request.body(), kind
+    if kind != "application/json":
+        raise WrongType(f"a body of type {kind[:100]!r} is not taken. Send Content-Type: application/json.")
+    return await request.body()
 
 
 def _content_type(request: Request) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from pintgn import __version__
-from pintgn.serve.requests import ARROW, Declared, list_of
+from pintgn.serve.requests import Declared, list_of
 
 ABOUT = (
     "A trained run that keeps observing. Ids and times are those of the log that the run was trained on. "
@@ -195,8 +195,6 @@ def openapi(declared: Declared, about: dict[str, str | None], with_key: bool) ->
         if one.name in bodies:
             schema: dict[str, Any] = {"anyOf": [_reference(kind) for kind in bodies[one.name]]}
             content: dict[str, Any] = {"application/json": {"schema": schema, "example": EXAMPLES[one.name]}}
-            if one.name == "events":
-                content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
             said["requestBody"] = {"required": True, "content": content}
         paths.setdefault(one.path, {})[one.method.lower()] = said
     for kind in queries:

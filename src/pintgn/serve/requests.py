@@ -15,10 +15,8 @@ from msgspec import Meta, Struct, defstruct
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.ingest.codec import LONGEST_ID, Codec, EventBatch
 from pintgn.live.prequential import ENOUGH
-from pintgn.serve import arrowbody
 from pintgn.serve.limits import Limits, TooMuch
 
-ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_KEY = 200
 SPARE = 10_000
 """Commas and brackets that a body may have beyond what its events need: texts have some, too."""
@@ -117,16 +115,9 @@ class Requests:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def events(self, body: bytes | bytearray, content_type: str = "application/json") -> EventBatch:
-        """Events from a body: one event, a list, {"events": […]}, {"columns": {…}}, or an Arrow stream."""
-        most, codec = self.limits.batch, self.codec
-        if content_type == ARROW:
-            known = [*arrowbody.FIELDS, *self.names]
-            columns = arrowbody.read(body, known, most, self.limits.body)
-            keys, features = columns.pop("key", None), self._rows(columns.pop("features", None))
-            self._check_keys(keys)
-            return codec.batch(**columns, features=features, keys=keys)
-        given = self._decoded(self._events, body, most, "events")
+    def events(self, body: bytes | bytearray) -> EventBatch:
+        """Events from a body: one event, a list, {"events": […]} or {"columns": {…}}."""
+        given = self._decoded(self._events, body, self.limits.batch, "events")
         if isinstance(given, list):
             return self._batch(given)
         if given.events is not None:
@@ -167,20 +158,10 @@ class Requests:
         for name, column in lists.items():
             if column is not None and len(column) != count:
                 raise BadInput(f"column {name!r} has {len(column)} values, but src has {count}.")
-        return self.codec.batch(
-            columns.src, columns.dst, columns.t, self._rows(features), columns.op, columns.key, ids_checked=True
-        )
-
-    def _rows(self, features: Any) -> list[Any] | None:
-        """Features of each event, where they were given column by column."""
-        if not isinstance(features, dict):
-            return features
-        return [dict(zip(features, row, strict=True)) for row in zip(*features.values(), strict=True)] or None
-
-    def _check_keys(self, keys: list[Any] | None) -> None:
-        for row, key in enumerate(keys or []):
-            if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY):
-                raise BadInput(f"event {row}: a key is a text of 1 to {LONGEST_KEY} characters.")
+        if isinstance(features, dict):
+            features = [dict(zip(features, row, strict=True)) for row in zip(*features.values(), strict=True)] or None
+        ends = columns.src, columns.dst
+        return self.codec.batch(*ends, columns.t, features, columns.op, columns.key, ids_checked=True)
 
     def _check_alone(self, given: Any, name: str) -> None:
         others = [field for field in given.__struct_fields__ if field != name and getattr(given, field) is not None]

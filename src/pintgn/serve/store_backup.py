@@ -1,28 +1,25 @@
-"""A run and its store in one file, also while it is being served; and restored, verified by a replay.
+"""Backups: a run and its store in one tar file, also while it is being served; restored, and verified by a replay.
 
-The file is a tar archive; its manifest comes first and has every file's size and digest, and how many events there are.
-The database is copied by SQLite's own backup, in one read transaction, so writers go on; the mark is written anew, for
-exactly the events that were copied.
+The database is copied by SQLite's own backup, in one read transaction, so writers go on. The manifest comes first, and
+has the SHA-256 of every file and how many events there are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import math
-import os
 import shutil
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.facts import AtLeast, Each, check, check_format, parse
+from pintgn.facts import AtLeast, Each, Maybe, check, check_format, parse
 from pintgn.files import (
     PRIVATE,
     make_private,
@@ -35,7 +32,6 @@ from pintgn.files import (
     write_file,
 )
 from pintgn.learn.run import Run
-from pintgn.serve.api_keys import BEFORE
 from pintgn.serve.api_keys import FILE as KEYS
 from pintgn.serve.durability import FILE, connected
 from pintgn.serve.event_store import log_fingerprint
@@ -55,6 +51,7 @@ SHAPE = {
     "run": str,
     "events": AtLeast(0),
     "dropped": AtLeast(0),
+    "held": Maybe(AtLeast(0)),
     "files": Each([(AtLeast(0), str)]),
 }
 DEEPEST = 32
@@ -80,17 +77,67 @@ def back_up(
     run, log = made.folder.path, own_log or log_fingerprint(made.log)
     with write_errors(target, when_full="Free space, or write to another disk."), replacing(target) as part:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as name:
-            facts = _staged(made, log, store, Path(name))
-            models.write_for(Path(name), "..")
-            files = {f"live/{path}": Path(name) / path for path in _inside(Path(name))}
+            copy = Path(name) / "store"
+            facts = _copied(made, log, store, copy)
+            models.write_for(copy, "..")
+            files = {f"live/{path}": copy / path for path in _inside(copy)}
             files |= {path: run / path for path in _inside(run) if _of_run(path)}
             manifest = {"format": FORMAT, "run": made.fingerprint, **facts}
             manifest["files"] = {path: _sealed(file) for path, file in sorted(files.items())}
-            _write(part, manifest, files)
-        _unpacked(part, None)
+            (Path(name) / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            part.touch(PRIVATE)
+            with tarfile.open(part, "w") as archive:
+                for path, file in [(MANIFEST, Path(name) / MANIFEST), *sorted(files.items())]:
+                    archive.add(file, path, recursive=False)
+        read_manifest(part)
     taken = [name for name in _taken(store) if name != str(target.absolute())]
     write_file(store / TAKEN, "\n".join([*taken[-9:], str(target.absolute())]), mode=PRIVATE)
     return manifest | {"bytes": target.stat().st_size}
+
+
+def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
+    """A copy of a store that fits together: events, their mark, the newest snapshot that goes with them, keys.
+
+    A service may drop a snapshot while it is read, and old events before the next one is: then it is tried again.
+    """
+    snapshots = SnapshotFolder(store, run)
+    width, dtype = run.event_schema[0].width, run.log.t.dtype
+    with open(store / "lock", "a") as lock:
+        served = not try_lock(lock)
+    if not served:  # what a crash has left is compared with its mark first
+        with SqliteStore(store, log, width, dtype, max(snapshots.numbers(), default=0)) as own:
+            check_whole(own)
+    for _ in range(TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        if (store / MARK).exists():
+            shutil.copyfile(store / MARK, folder / MARK)  # first: the copy has no fewer events than it says
+        try:
+            with (
+                contextlib.closing(connected(store / FILE)) as db,
+                contextlib.closing(sqlite3.connect(folder / FILE)) as copy,
+            ):
+                db.backup(copy)
+        except sqlite3.Error as error:
+            raise BadFile(f"{store / FILE} could not be copied: {error}. Restart the service.") from None
+        with SqliteStore(folder, log, width, dtype) as made:  # its mark now says what was copied
+            made.name = str(store)
+            check_whole(made, every_event=True)
+            found = made.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":  # rows are whole: an index is not
+                raise BadFile(f"{store / FILE}: {found}. Stop the service, then: sqlite3 {store / FILE} REINDEX.")
+            facts = {"events": made.total, "dropped": made.dropped, "held": made.waiting, "lost": made.lost}
+        (folder / "lock").unlink()
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(store / KEYS, folder / KEYS)
+        for path in snapshots.valid(lambda number: facts["dropped"] <= number <= facts["events"]):  # noqa: B023
+            with contextlib.suppress(OSError, shutil.Error):
+                shutil.copytree(path[1], folder / "snapshots" / path[1].name)
+                break
+            shutil.rmtree(folder / "snapshots", ignore_errors=True)
+        if not facts["dropped"] or (folder / "snapshots").exists():
+            return facts | {"stored": facts["events"] - facts["dropped"] - facts["lost"]}
+    raise BadFile(f"the store in {store} was compacted, and none of its snapshots can be used. Restart the service.")
 
 
 def _taken(store: Path) -> list[str]:
@@ -104,7 +151,7 @@ def newest_backup(store: Path) -> tuple[Path, int] | None:
     """The newest intact backup of a store that can be found, and how many live events it holds."""
     for name in reversed(_taken(store)):
         with contextlib.suppress(BadFile, OSError):
-            return Path(name), _unpacked(Path(name), None)["events"]
+            return Path(name), read_manifest(Path(name))["events"]
     return None
 
 
@@ -118,81 +165,17 @@ def _of_run(path: str) -> bool:
     return parts[0] not in ("live", "lock") and not any(part.startswith(".") for part in parts)
 
 
-def _staged(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
-    """A copy of a store that fits together: events, their mark, the newest snapshot that goes with them, keys."""
-    snapshots = SnapshotFolder(store, run)
-    width, dtype = run.event_schema[0].width, run.log.t.dtype
-    for _ in range(TRIES):
-        with open(store / "lock", "a") as lock:
-            served = not try_lock(lock)
-        with contextlib.ExitStack() as stack:
-            if served:
-                db = stack.enter_context(contextlib.closing(connected(store / FILE)))
-            else:  # only the store itself may open what a crash has left, and compare it with its mark
-                own = stack.enter_context(SqliteStore(store, log, width, dtype, max(snapshots.numbers(), default=0)))
-                check_whole(own)
-                db = own.db
-            if (store / MARK).exists():
-                shutil.copyfile(store / MARK, folder / MARK)  # first: the copy has no fewer events than it says
-            copy = stack.enter_context(contextlib.closing(sqlite3.connect(folder / FILE)))
-            try:
-                db.backup(copy)
-            except sqlite3.Error as error:
-                raise BadFile(f"{store / FILE} could not be copied: {error}. Restart the service.") from None
-        with SqliteStore(folder, log, width, dtype) as made:  # its mark now says what was copied
-            check_whole(made, every_event=True)
-            found = made.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if found != "ok":  # rows are whole: an index is not
-                raise BadFile(f"{store / FILE}: {found}. Stop the service, then: sqlite3 {store / FILE} REINDEX.")
-            facts = {"events": made.total, "dropped": made.dropped, "held": made.waiting, "lost": made.lost}
-        (folder / "lock").unlink(missing_ok=True)
-        if _copy_snapshot(snapshots, folder, facts) or not facts["dropped"]:
-            for name in (KEYS, BEFORE):
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.copyfile(store / name, folder / name)
-            return facts | {"stored": facts["events"] - facts["dropped"] - facts["lost"]}
-        for leftover in _inside(folder):
-            (folder / leftover).unlink()
-    raise BadFile(f"the store in {store} was compacted, and none of its snapshots can be used. Restart the service.")
-
-
-def _copy_snapshot(snapshots: SnapshotFolder, folder: Path, facts: dict[str, Any]) -> bool:
-    """The newest whole snapshot of what is in the copy. A service may drop one while it is read: then another."""
-    for number, path in snapshots.valid():
-        if facts["dropped"] <= number <= facts["events"]:
-            target = folder / "snapshots" / path.name
-            try:
-                shutil.copytree(path, target)
-                return True
-            except (OSError, shutil.Error):
-                shutil.rmtree(target, ignore_errors=True)
-    return False
-
-
 def _sealed(path: Path) -> tuple[int, str]:
+    """Size and digest."""
     with open(path, "rb") as file:
         return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write(part: Path, manifest: dict[str, Any], files: dict[str, Path]) -> None:
-    text = json.dumps(manifest, indent=1).encode()
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), PRIVATE)
-    with open(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-        head = tarfile.TarInfo(MANIFEST)
-        head.size = len(text)
-        archive.addfile(head, io.BytesIO(text))
-        for name in sorted(files):
-            archive.add(files[name], name, recursive=False)
-
-
-# -- restoring ---------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
-    """A backup, and what its manifest says that it holds."""
+def read_manifest(path: Path, folder: Path | None = None) -> dict[str, Any]:
+    """What a backup says that it holds, once every file is what the manifest says; unpacked into a folder, if given."""
     try:
         with tarfile.open(regular(path), "r:") as archive:
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             head = archive.next()
             if head is None or head.name != MANIFEST or not head.isfile() or head.size > LONGEST:
                 raise BadFile(f"{path} is no backup: it does not begin with a manifest. `pintgn backup` writes them.")
@@ -200,47 +183,24 @@ def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
             manifest: dict[str, Any] = parse(text, {"format": AtLeast(1)}, f"the manifest of {path}", AGAIN)
             check_format(manifest["format"], FORMAT, str(path), "Restore it with the pintgn that wrote it.")
             check(manifest, SHAPE, f"the manifest of {path}", AGAIN)
-            yield archive, manifest
+            left = dict(manifest["files"])
+            for member in archive.getmembers()[1:]:
+                pure = PurePosixPath(member.name)
+                if not member.isfile() or member.name not in left or pure.is_absolute() or ".." in pure.parts:
+                    raise BadFile(f"{path} holds {member.name[:200]!r}, which its manifest does not name. {AGAIN}")
+                if len(pure.parts) > DEEPEST + 1:
+                    raise BadFile(f"{path} names {member.name[:100]!r}…, more than {DEEPEST} folders deep. {AGAIN}")
+                digest = hashlib.file_digest(archive.extractfile(member), "sha256").hexdigest()  # type: ignore
+                if [member.size, digest] != left.pop(member.name):
+                    raise BadFile(f"{path} is damaged: {member.name[:200]} is not what was written. {AGAIN}")
+                if folder is not None:
+                    archive.extract(member, folder)
     except FileNotFoundError:
         raise BadFile(f"there is no file {path}.") from None
     except tarfile.TarError as error:
         raise BadFile(f"{path} is no backup, or is damaged ({error}). {AGAIN}") from None
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """What a backup says that it holds."""
-    with _opened(path) as (_, manifest):
-        return manifest
-
-
-def _unpacked(path: Path, folder: Path | None) -> dict[str, Any]:
-    """Compare every file of a backup with its manifest, and write it to a folder, if there is one."""
-    with _opened(path) as (archive, manifest):
-        left = dict(manifest["files"])
-        for member in archive:
-            if member.name == MANIFEST:
-                continue
-            pure = PurePosixPath(member.name)
-            if not member.isfile() or member.name not in left or pure.is_absolute() or ".." in pure.parts:
-                raise BadFile(f"{path} holds {member.name[:200]!r}, which its manifest does not name. {AGAIN}")
-            if len(pure.parts) > DEEPEST + 1:
-                raise BadFile(f"{path} names {member.name[:100]!r}…, more than {DEEPEST} folders deep. {AGAIN}")
-            size, digest = left.pop(member.name)
-            source, found = archive.extractfile(member), hashlib.sha256()
-            assert source is not None
-            with contextlib.ExitStack() as stack:
-                copy = None
-                if folder is not None:
-                    (folder / pure).parent.mkdir(parents=True, exist_ok=True)
-                    copy = stack.enter_context(open(folder / pure, "wb"))
-                while piece := source.read(1 << 20):
-                    found.update(piece)
-                    if copy is not None:
-                        copy.write(piece)
-            if member.size != size or found.hexdigest() != digest:
-                raise BadFile(f"{path} is damaged: {member.name[:200]} is not what was written. {AGAIN}")
-        if left:
-            raise BadFile(f"{path} is damaged: {min(left)[:200]} is missing. {AGAIN}")
+    if left:
+        raise BadFile(f"{path} is damaged: {min(left)[:200]} is missing. {AGAIN}")
     return manifest
 
 
@@ -257,7 +217,7 @@ def restore(path: Path, target: Path | None, progress: Callable[[str], None] = l
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=parent) as work:
             folder = Path(work) / "run"
-            facts = _replayed(path, folder, _unpacked(path, folder), progress)
+            facts = _replayed(path, folder, read_manifest(path, folder), progress)
             if target is not None:
                 for name in _inside(folder):
                     sync_file(folder / name)
