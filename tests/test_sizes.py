@@ -17,8 +17,8 @@ from pintgn.live.observing import BLOCK
 from pintgn.models.pint import PINT
 from pintgn.serve.answers import RANKED
 from pintgn.serve.api import create_app
+from pintgn.serve.event_store import CHUNK, KEYS
 from pintgn.serve.service import Service
-from pintgn.serve.sqlite import CHUNK, KEYS
 from pintgn.serve.writer import GROUP
 from pintgn.stream import Stream
 from pintgn.stream.core import PAIRS_AT_ONCE, WORTH_RANKING

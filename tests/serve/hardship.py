@@ -14,7 +14,7 @@ import subprocess
 import traceback
 from pathlib import Path
 
-from pintgn.serve.durability import TABLES
+from pintgn.serve.sqlite import TABLES
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, replayed
 
 OPTIONS = {"snapshot_every": 70, "evaluate_every": 10}

@@ -165,3 +165,9 @@ def _saved(index) -> dict[str, np.ndarray]:
         index.save(f"{folder}/index.npz")
         with np.load(io.BytesIO(Path(f"{folder}/index.npz").read_bytes())) as file:
             return dict(file)
+
+
+def compacted(service):
+    """Drop the stored events that every snapshot holds; returns how many."""
+    service.snapshot().result(60)
+    return service.call(lambda: service.store.drop(service.writer.snapshots.oldest())).result(60)

@@ -176,7 +176,7 @@ def test_metrics_can_be_read_by_prometheus(client, columns):
 def test_a_snapshot_on_request(client, service, columns):
     client.post("/events", json={"events": as_events(columns, TRAINED, 300)})
     assert client.post("/snapshot").json()["events"] == 60
-    assert service.snapshots.numbers() == [60]
+    assert service.writer.snapshots.numbers() == [60]
 
 
 def test_the_interface_describes_itself(still):

@@ -14,12 +14,12 @@ from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.serve.durability import SLOT, HighWater, Mark
 from pintgn.serve.export import whole_log
+from pintgn.serve.high_water import SLOT, HighWater, Mark
 from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.store_backup import back_up
 from tests.serve import hardship
-from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
+from tests.serve.helpers import TRAINED, as_batch, assert_same_state, compacted, replayed, restarted, served
 
 TOTAL = 600 - TRAINED
 
@@ -208,8 +208,8 @@ def test_going_back_is_exact(run_folder, columns, tmp_path, killed, upto):
         assert told["duplicates"] == kept - TRAINED, "keys of what was taken back can be sent again"
         assert_same_state(service.live, replayed(run_folder, columns, 700))
     if kept < 600:
-        db = sqlite3.connect(folder / done["file"])
-        rows = db.execute("SELECT number, src, dst, t, key FROM events").fetchall()
+        db = sqlite3.connect(folder / "events.db")
+        rows = db.execute(f"SELECT number, src, dst, t, key FROM {done['table']}").fetchall()
         names = ("src", "dst", "t")
         expected = [(k - TRAINED + 1, *(columns[name][k] for name in names), f"event {k}") for k in range(kept, 600)]
         assert rows == expected, "nothing is lost"
@@ -218,7 +218,7 @@ def test_going_back_is_exact(run_folder, columns, tmp_path, killed, upto):
 def test_going_back_to_dropped_events_is_refused_and_nothing_changes(run_folder, columns, tmp_path, killed):
     folder = copied(killed, tmp_path)
     with restarted(run_folder, folder) as service:
-        service.compact()
+        compacted(service)
     before = sorted(path.name for path in folder.rglob("*"))
     with pytest.raises(BadInput, match="cannot be rewound"):
         undo_after(Run.open(run_folder), folder, columns["t"][270])

@@ -435,7 +435,7 @@ def test_a_foreign_page_can_change_nothing(service, headers, path):
     sent = {} if path == "/snapshot" else {"json": EVENT if path == "/events" else {"src": "a", "dst": "b"}}
     refused(client.post(path, headers=headers, **sent), 403, "foreign_page")
     assert service.store.total == 0
-    assert not service.snapshots.numbers()
+    assert not service.writer.snapshots.numbers()
     assert client.get("/health", headers=headers).status_code == 200
 
 

@@ -129,19 +129,6 @@ def test_a_key_is_nowhere_to_be_read(tmp_path):
     assert stored(path)[0].sha256 not in repr(stored(path))
 
 
-def test_the_one_key_of_before_goes_on_as_default(service, tmp_path):
-    (tmp_path / "key.hash").write_text(hashlib.sha256(b"an old key of ours").hexdigest() + "\n")
-    client = TestClient(create_app(service, Keys.of_store(tmp_path)))
-    assert may(client, "an old key of ours") == [200] * 4
-    text = add_key(tmp_path, "new", "read")
-    assert not (tmp_path / "key.hash").exists()
-    assert [key.name for key in stored(tmp_path / FILE)] == ["default", "new"]
-    assert may(client, "an old key of ours") == [200] * 4
-    assert asked(client, text)[0] == 200
-    remove_key(tmp_path, "default")
-    assert asked(client, "an old key of ours")[0] == 401
-
-
 def test_what_is_no_key_is_refused_in_one_line(tmp_path):
     add_key(tmp_path, "ann")
     for name, more, said in [

@@ -126,7 +126,7 @@ def test_back_at_will(run_folder, other_folder, columns, new_store):
         assert_same_state(service.live, expected)
     with opened(other_folder, where) as service:
         assert service.run.folder.path == run_folder
-        assert [entry["state"] for entry in service.models.entries] == ["promoted", "promoted"]
+        assert [entry["state"] for entry in service.writer.models.entries] == ["promoted", "promoted"]
 
 
 def test_what_is_worse_beyond_chance_is_rejected_and_changes_nothing(
@@ -149,7 +149,7 @@ def test_what_is_worse_beyond_chance_is_rejected_and_changes_nothing(
         expected = replayed(run_folder, columns, 600)
         expected.prequential = service.live.prequential
         assert_same_state(service.live, expected)
-        entry = service.models.entries[-1]
+        entry = service.writer.models.entries[-1]
         assert entry["interval"][1] < 0
         assert entry["scored"] >= 30
         assert service.live.prequential.on_scored is None
@@ -228,7 +228,7 @@ def test_services_that_follow_serve_what_was_promoted(run_folder, other_folder, 
             assert answers.models(second)["active"] == str(path)
             assert not second.reports
         assert [entry["state"] for entry in answers.models(second)["history"]] == ["promoted", "promoted"]
-        assert second.models.entries == first.models.entries
+        assert second.writer.models.entries == first.writer.models.entries
     with opened(run_folder, where) as service:  # whichever run is named
         assert service.run.folder.path == longer_folder
         assert service.replayed == 0, "from a snapshot of its own"
@@ -424,7 +424,7 @@ def test_over_http(run_folder, other_folder, columns, tmp_path):
         assert "'run', 'back', 'force', 'scored'" in client.post("/models", json={"unknown": 1}).json()["message"]
         answer = client.post("/models", json={"run": str(other_folder), "force": True})
         assert answer.status_code == 202
-        ended(service.candidate)
+        ended(service.writer.candidate)
         told = client.get("/models").json()
         assert told["active"] == str(other_folder)
         assert told["candidate"] is None

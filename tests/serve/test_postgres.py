@@ -116,19 +116,19 @@ def test_numbers_that_somebody_else_has_used_are_not_used_again(address):
 def test_a_commit_whose_answer_is_lost_is_not_acknowledged_and_counts_once(run_folder, columns, address, cluster):
     with Service.open(run_folder, address) as service:
         sent(service, columns, TRAINED, 300)
-        writing = service.store._writing
+        changing = service.store.changing
 
         @contextlib.contextmanager
-        def lossy():
-            with writing() as db:
+        def lossy(failed, more=0):
+            with changing(failed, more) as db:
                 yield db
             service.store.close()  # committed, but who knows
             raise StoreLost("the connection was lost.")
 
-        service.store._writing = lossy
+        service.store.changing = lossy
         with pytest.raises(StoreLost, match="not known"):
             sent(service, columns, 300, 330)
-        del service.store._writing
+        del service.store.changing
         until(lambda: service.role == "writer")
         assert service.live.total == 90, "what had been kept counts, once"
         again = sent(service, columns, 300, 340)
@@ -166,7 +166,7 @@ def test_a_follower_has_the_writers_state_bit_for_bit_at_every_event(run_folder,
                 with writer.asking() as one, follower.asking() as other:
                     assert np.array_equal(all_scores(one), all_scores(other))
             assert_same_state(writer.live, follower.live)
-            assert follower.follower.events == 0
+            assert follower.writer.follower.events == 0
 
 
 def test_a_standby_takes_over_and_a_follower_never_does(run_folder, columns, address):
@@ -368,7 +368,7 @@ def test_a_follower_that_is_too_far_behind_says_so(address):
 def test_what_only_the_writer_may_do_is_refused_meanwhile(run_folder, columns, address):
     with Service.open(run_folder, address) as service:
         sent(service, columns, TRAINED, 300)
-        for option in (["--compact"], ["--accept-loss", "0"], ["--undo-after", "2000"]):
+        for option in (["--accept-loss", "0"], ["--undo-after", "2000"]):
             result = CliRunner().invoke(app, ["serve", str(run_folder), "--store", address, *option])
             assert "is in use by pintgn on" in str(result.exception), option
 
@@ -443,16 +443,16 @@ def test_a_snapshot_is_the_same_in_pieces_of_any_size(run_folder, columns, addre
         for end in range(280, 400, 40):
             sent(service, columns, TRAINED, end)
             service.snapshot().result(30)
-        assert service.snapshots.numbers() == [120, 80], "the newest, and one to fall back on"
+        assert service.writer.snapshots.numbers() == [120, 80], "the newest, and one to fall back on"
     with psycopg.connect(address, autocommit=True) as db:
-        count = db.execute("SELECT count(*) FROM pintgn_snapshot_parts WHERE number = 120").fetchone()[0]
+        count = db.execute("SELECT count(*) FROM pintgn_snapshots WHERE number = 120").fetchone()[0]
         assert (count > 20) == (piece == 1_000)
     with Service.open(run_folder, address) as service:
         assert (service.replayed, service.reports) == (0, [])
         assert_same_state(service.live, replayed(run_folder, columns, 360))
         service.saver.at = service.live.total
     with psycopg.connect(address, autocommit=True) as db:
-        db.execute("DELETE FROM pintgn_snapshot_parts WHERE number = 120 AND path LIKE 'stream%'")
+        db.execute("DELETE FROM pintgn_snapshots WHERE number = 120 AND path LIKE 'stream%'")
     with Service.open(run_folder, address) as service:
         assert "is not used" in service.reports[0]
         assert service.replayed == 40, "the older snapshot and the events after it do as well"
@@ -465,5 +465,5 @@ def test_a_snapshot_of_a_process_that_no_longer_writes_is_not_kept(run_folder, c
         with psycopg.connect(address, autocommit=True) as db:
             db.execute("UPDATE pintgn_log SET epoch = epoch + 1")
         with pytest.raises(BadFile, match="another process writes"):
-            zombie.snapshots.write(zombie.live.snapshot())
-        assert zombie.snapshots.numbers() == []
+            zombie.writer.snapshots.write(zombie.live.snapshot())
+        assert zombie.writer.snapshots.numbers() == []

@@ -132,15 +132,3 @@ def test_what_happened_can_be_exported_and_trained_on(rich_folder, rich_columns,
     for column in ("src", "dst", "t", "features"):
         assert (getattr(made, column) == getattr(whole, column)).all(), column
     assert made.ids == whole.ids
-
-
-def test_compacting_from_the_command_line(run_folder, columns, tmp_path):
-    from typer.testing import CliRunner
-
-    from pintgn.cli.app import app
-    from tests.serve.helpers import as_batch
-
-    with Service.open(run_folder, tmp_path / "s") as service:
-        service.submit(as_batch(service.live, columns, TRAINED, 400)).result(30)
-    result = CliRunner().invoke(app, ["serve", str(run_folder), "--store", str(tmp_path / "s"), "--compact", "--json"])
-    assert json.loads(result.stdout)["dropped"] == 160

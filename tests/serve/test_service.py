@@ -15,7 +15,7 @@ from pintgn.serve import answers
 from pintgn.serve.event_store import StoreFull
 from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Limits, Options, Stopped
 from pintgn.serve.service import Service
-from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
+from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, compacted, happened, replayed, trained
 
 
 @pytest.fixture
@@ -259,18 +259,12 @@ def test_a_full_queue_refuses(run_folder, tmp_path):
     with Service.open(run_folder, tmp_path / "store", limits=Limits(waiting=10)) as service:
         rows = [{"src": "person 1", "dst": "person 2", "t": 5_000}] * 8
         batch = service.requests.rows(rows)
-        with service.lock.reading:  # the writer cannot observe meanwhile
+        with service.writer.state.lock.reading:  # the writer cannot observe meanwhile
             first = service.submit(batch)
             with pytest.raises(Busy, match="8 events are waiting"):
                 service.submit(batch)
         assert first.result(30)["accepted"] == 8
         assert service.submit(batch).result(30)["accepted"] == 8
-
-
-def test_too_many_questions_are_refused(run_folder, tmp_path):
-    with Service.open(run_folder, tmp_path / "store", limits=Limits(asking=1)) as service:  # noqa: SIM117
-        with service.asking(), pytest.raises(Busy, match="1 questions"), service.asking():
-            pass
 
 
 def test_when_the_disk_is_full_nothing_is_kept_and_the_service_goes_on(service, run_folder, columns, monkeypatch):
@@ -351,7 +345,7 @@ def test_events_that_were_stored_but_not_observed_are_observed_after_a_restart(r
 
 
 def test_a_client_that_goes_away_does_not_stop_the_writer(service, columns):
-    with service.lock.reading:
+    with service.writer.state.lock.reading:
         answer = service.submit(as_batch(service.live, columns, TRAINED, 300))
         assert not answer.cancel(), "what was accepted happens"
     assert answer.result(30)["accepted"] == 60
@@ -402,8 +396,8 @@ def test_snapshots_are_written_every_so_many_events_and_old_ones_go(run_folder, 
     with Service.open(run_folder, tmp_path / "store", Options(snapshot_every=50)) as service:
         for row in range(TRAINED, TRAINED + 300, 50):
             send(service, columns, row, row + 50)
-            eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 50 - TRAINED])
-        eventually(lambda: service.snapshots.numbers() == [300, 250])
+            eventually(lambda row=row: service.writer.snapshots.numbers()[:1] == [row + 50 - TRAINED])
+        eventually(lambda: service.writer.snapshots.numbers() == [300, 250])
         told = service.snapshot().result(30)
         assert told["events"] == 300
         assert told["bytes"] > 1_000
@@ -427,9 +421,7 @@ def test_a_snapshot_that_cannot_be_written_is_told_and_survived(service, columns
 def test_a_compacted_store_starts_from_its_snapshot_and_goes_on(run_folder, columns, tmp_path):
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, TRAINED, 600)
-        size = service.store.nbytes
-        assert service.compact() == 600 - TRAINED
-        assert service.store.nbytes < size
+        assert compacted(service) == 600 - TRAINED
         send(service, columns, 600, 650)
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, 650, 700)
@@ -442,7 +434,7 @@ def test_keys_are_remembered_when_their_events_are_dropped(run_folder, columns, 
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, TRAINED, 650, keyed=True)
         service.observe(more)
-        service.compact()
+        compacted(service)
         assert service.store.dropped == service.store.total
         assert service.observe(more)["duplicates"] == 1, "it would be taken: it is not late"
         with pytest.raises(KeyReused):
@@ -453,7 +445,7 @@ def test_keys_are_remembered_when_their_events_are_dropped(run_folder, columns, 
     with Service.open(run_folder, tmp_path / "other", options) as service:
         for row in range(TRAINED, 400, 20):
             send(service, columns, row, row + 20, keyed=True)
-            eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 20 - TRAINED])
+            eventually(lambda row=row: service.writer.snapshots.numbers()[:1] == [row + 20 - TRAINED])
         eventually(lambda: service.store.dropped > 0)
         assert send(service, columns, TRAINED, 400, keyed=True)["accepted"] == 0
 
@@ -464,7 +456,7 @@ def test_a_store_keeps_to_its_size(run_folder, columns, tmp_path):
         for row in range(TRAINED, 900, 20):
             send(service, columns, row, row + 20)
             if (row + 20 - TRAINED) % 40 == 0:
-                eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 20 - TRAINED])
+                eventually(lambda row=row: service.writer.snapshots.numbers()[:1] == [row + 20 - TRAINED])
         eventually(lambda: service.store.total - service.store.dropped <= 80 + 20)
         held = service.store.db.execute("SELECT count(*) FROM events").fetchone()[0]
         assert held == service.store.total - service.store.dropped >= 80

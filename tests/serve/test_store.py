@@ -17,7 +17,16 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.serve.event_store import log_fingerprint
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
-from tests.serve.helpers import TRAINED, as_batch, assert_same_state, open_to_others, replayed, restarted, served
+from tests.serve.helpers import (
+    TRAINED,
+    as_batch,
+    assert_same_state,
+    compacted,
+    open_to_others,
+    replayed,
+    restarted,
+    served,
+)
 
 IO = Path("/proc/thread-self/io")
 
@@ -35,7 +44,7 @@ def opened(folder, width=0, dtype=np.int64, log="log") -> SqliteStore:
 
 
 def test_what_is_damaged_or_missing_is_found_and_leaves_once_it_is_accepted(tmp_path, monkeypatch):
-    monkeypatch.setattr("pintgn.serve.sqlite.CHUNK", 10)
+    monkeypatch.setattr("pintgn.serve.event_store.CHUNK", 10)
     with opened(tmp_path) as store:
         store.append(batch(range(1, 31)))
         store.db.execute("UPDATE events SET dst = 'c' || number WHERE number IN (15, 30)")
@@ -53,12 +62,12 @@ def test_what_is_damaged_or_missing_is_found_and_leaves_once_it_is_accepted(tmp_
         store.append(batch(range(31, 33)))
     with opened(tmp_path) as store:
         assert (store.total, store.loss) == (31, None)
-        (aside,) = tmp_path.glob("damaged-*.db")
-        assert sqlite3.connect(aside).execute("SELECT number FROM events").fetchall() == [(15,), (30,)]
+        (aside,) = store.db.execute("SELECT name FROM sqlite_master WHERE name LIKE 'damaged_%'").fetchone()
+        assert store.db.execute(f"SELECT number FROM {aside}").fetchall() == [(15,), (30,)]
         assert store.drop(10) == 8
-        assert store.undo(20, 99)[0] == 11
+        assert store.undo(19)[0] == 11
     with opened(tmp_path) as store:
-        assert (store.total, store.dropped, store.lost, store.loss) == (19, 10, 1, None)
+        assert (store.total, store.dropped, store.fact("lost"), store.loss) == (19, 10, 1, None)
 
 
 def test_a_mark_that_is_gone_is_told(tmp_path):
@@ -95,16 +104,16 @@ def test_dropping_writes_each_page_of_keys_once(tmp_path):
         assert written() - before < 4 * 4096 * pages, "into the log, into the file, and a few more than once"
 
 
-def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path, monkeypatch):
-    """An attempt that failed may have left a file of that name."""
+def test_events_that_are_taken_back_are_alone_in_their_table(tmp_path, monkeypatch):
+    """Also those of two attempts in one second."""
     monkeypatch.setattr("time.strftime", lambda form: "now")
     with opened(tmp_path / "store") as store:
         store.append(batch(range(1, 11)))
-        assert store.undo(8, 99)[0] == 3
+        assert store.undo(7)[0] == 3
         store.append(batch(range(11, 13)))
-        count, file = store.undo(8, 99)
+        count, table = store.undo(7)
         assert count == 2
-    rows = sqlite3.connect(tmp_path / "store" / file).execute("SELECT number, dst FROM events").fetchall()
+        rows = store.db.execute(f"SELECT number, dst FROM {table}").fetchall()
     assert rows == [(8, "b11"), (9, "b12")]
 
 
@@ -227,7 +236,7 @@ def test_a_compacted_store_without_snapshots_says_that_it_cannot_start(run_folde
     store = tmp_path / "store"
     with Service.open(run_folder, store) as service:
         service.submit(as_batch(service.live, columns, TRAINED, 400)).result(30)
-        service.compact()
+        compacted(service)
     torn(max((store / "snapshots").iterdir()))
     with pytest.raises(BadFile, match="compacted, and none of its snapshots"):
         restarted(run_folder, store)

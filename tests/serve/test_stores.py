@@ -15,9 +15,8 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.api import create_app
-from pintgn.serve.durability import checksums
-from pintgn.serve.durability import columns as columns_of
-from pintgn.serve.event_store import Store
+from pintgn.serve.event_store import Store, checksums
+from pintgn.serve.event_store import columns as columns_of
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import undo_after
 from pintgn.serve.service import Service
@@ -30,6 +29,7 @@ from tests.serve.helpers import (
     as_batch,
     as_events,
     assert_same_state,
+    compacted,
     replayed,
     restarted,
     trained,
@@ -104,7 +104,6 @@ def test_keys_that_were_stored_are_known_for_good(new_store):
         assert store.drop(2) == 2
         assert store.drop(2) == 0
         assert store.known(["x\0\\", "y", "nobody"]).keys() == {"x\0\\", "y"}, "a key outlives its event"
-        store.shrink()
     with opened(where) as store:
         assert (store.total, store.dropped) == (3, 2)
         assert [first for first, _ in store.read(2)] == [3]
@@ -116,7 +115,7 @@ def test_events_that_are_taken_back_were_never(new_store):
     where = new_store()
     with opened(where) as store:
         store.append(batch(range(1, 11), keys=[f"key {k}" for k in range(1, 11)]))
-        count, aside = store.undo(8, 99)
+        count, aside = store.undo(7)
         assert count == 3
         assert aside
         assert store.total == 7
@@ -136,9 +135,8 @@ def test_the_newest_event_before_a_time_is_found(new_store):
 @pytest.mark.parametrize("count", [9, 10, 11, 20, 21])
 def test_events_are_read_in_pieces_of_any_size(new_store, monkeypatch, count):
     where = new_store()
-    for module in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"pintgn.serve.{module}.CHUNK", 10)
-        monkeypatch.setattr(f"pintgn.serve.{module}.KEYS", 10)
+    for size in ("CHUNK", "KEYS"):
+        monkeypatch.setattr(f"pintgn.serve.event_store.{size}", 10)
     with opened(where) as store:
         keys = [f"key {k}" for k in range(count)]
         store.append(batch(range(count), keys=keys))
@@ -176,7 +174,7 @@ def test_whoever_sets_the_clock_changes_nothing(run_folder, columns, new_store, 
                 sent = {"events": as_events(columns, first, first + 20, keyed=True)}
                 assert client.post("/events", json=sent).json()["accepted"] == 20
             told = client.get("/status").json()
-            assert told["rate_1m"] * 60 == pytest.approx(service.metrics.events._value.get())
+            assert told["rate_1m"] * 60 == pytest.approx(service.writer.metrics.events._value.get())
             assert 0 <= told["uptime"] < 600
             assert sum(count for _, count in told["rate_history"]) <= 360
             assert client.get("/health").json()["status"] == "ok"
@@ -208,7 +206,7 @@ def test_a_compacted_store_starts_from_its_snapshot_or_says_that_it_cannot(run_f
     where = new_store()
     with Service.open(run_folder, where) as service:
         service.submit(as_batch(service.live, columns, TRAINED, 400, keyed=True)).result(30)
-        assert service.compact() == 160
+        assert compacted(service) == 160
     with restarted(run_folder, where) as service:
         assert service.replayed == 0
         again = service.submit(as_batch(service.live, columns, TRAINED, 410, keyed=True)).result(30)

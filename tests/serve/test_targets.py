@@ -14,7 +14,7 @@ from pintgn.errors import BadFile
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.api import create_app
-from pintgn.serve.durability import batch_of, checksums, columns
+from pintgn.serve.event_store import batch_of, checksums, columns
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import accept_loss, undo_after

@@ -160,7 +160,7 @@ def test_a_run_of_the_same_task_is_compared_by_the_task_own_figure(folder, payme
         until_compared(candidate)
         service.observe(events(payments, 300, 700, target=target))
         assert outcome(candidate) == "promoted", candidate.said
-        told = service.models.entries[-1]
+        told = service.writer.models.entries[-1]
         assert told["measure"] == {"fraud": "AP", "tip": "RMSE"}[target]
         assert told["scored"] >= 60
         assert told["old"] == pytest.approx(told["new"], abs=1e-3), "the same run, on the same events"

@@ -23,9 +23,8 @@ from pintgn.serve.limits import Access, Logs, Options, Tls
 class Instead:
     """What is done to a store instead of serving it."""
 
-    compact: Annotated[bool, "Drop stored events that every snapshot holds, and exit."] = False
     undo_after: Annotated[
-        str | None, "Undo all live events later than this time, move them to a file beside the store, and exit."
+        str | None, "Undo all live events later than this time, move them to a table of their own, and exit."
     ] = None
     accept_loss: Annotated[
         int | None,
@@ -65,14 +64,14 @@ def serve(
         need(module, extra="serve")
     from pintgn.serve.api_keys import Keys, add_key, hold_to
     from pintgn.serve.http_server import check_certificate
-    from pintgn.serve.journal import note_action, write_logs
+    from pintgn.serve.journal import write_logs
     from pintgn.serve.middleware import is_local
     from pintgn.serve.service import Service
     from pintgn.serve.stores import home_of, is_address
 
     folder, where = home_of(run, store), store or run / "live"
-    if options.follow and (instead.compact or instead.accept_loss is not None or instead.undo_after):
-        raise BadInput("--follow only reads; --compact, --accept-loss and --undo-after change the store. Leave it out.")
+    if options.follow and (instead.accept_loss is not None or instead.undo_after):
+        raise BadInput("--follow only reads; --accept-loss and --undo-after change the store. Leave it out.")
     if access.new_key + access.without_keys + (access.key_file is not None) > 1:
         raise BadInput("--key-file, --new-key and --without-keys exclude each other; choose one.")
     if logs.format not in ("text", "json"):
@@ -96,14 +95,6 @@ def serve(
             say(f"note: {report}")
         if warning := service.live.retention.warning(service.run.model):
             say(f"note: {warning}")
-        if instead.compact:
-            gone = service.compact()
-            facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
-            note_action("compact", facts)
-            answer(
-                as_json, facts, f"{service.store.name}: {gone:,} events dropped, {service.store.nbytes:,} bytes left"
-            )
-            return
         if instead.export is not None:
             _export(service, instead.export, as_json)
             return
@@ -136,10 +127,11 @@ def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     done, folder = undo_after(_stored(run, where), where, after), shown_address(str(where))
     note_action("undo-after", {"after": after} | done)
     shown = f"{folder}: no live event is later than {after}; nothing was changed"
-    if done["file"] is not None:
+    if done["table"] is not None:
         shown = (
             f"{folder}: {done['undone']:,} events later than {after} (numbers {done['first']:,} to {done['last']:,}) "
-            f"were moved to {done['file']}, {len(done['snapshots'])} snapshots dropped; {done['left']:,} left"
+            f"were moved to the table {done['table']}, {len(done['snapshots'])} snapshots dropped; "
+            f"{done['left']:,} left"
         )
     answer(as_json, done, shown)
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from pintgn.events.schema import TimeUnit
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.durability import checksums, columns
-from pintgn.serve.event_store import Store
+from pintgn.serve.event_store import Store, checksums, columns
 from pintgn.serve.held import Held
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 

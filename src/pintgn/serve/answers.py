@@ -22,11 +22,11 @@ RANKED = 4_000
 
 def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
-    if service.run.answers and not service.run.scores_links:
+    run = service.run
+    if not run.scores_links:
         return _ask(service, body)
-    _check_scores_links(service)
     src, dst, at, against, paired, given = service.requests.pairs(body)
-    relation = _relations(service, given)
+    relation = _relations(run.settings.task.relation, given)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
         found = live.score_pairs(src, dst, np.full(len(src), when, live.codec.dtype), against, relation)
@@ -36,6 +36,8 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
 
 def _ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """What a run that predicts a column says about events that may happen, all as of one time."""
+    if not service.run.answers:
+        raise _no_links(service)
     task = service.run.settings.task
     src, dst, at, _, paired, given = service.requests.pairs(body, task.sides)
     with service.asking() as live:
@@ -53,9 +55,8 @@ def _rows(paired: bool, src: list[Any], dst: list[Any], columns: dict[str, Any])
     return [dict(zip(shown, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _relations(service: Service, given: list[Any]) -> list[Any] | None:
+def _relations(name: str | None, given: list[Any]) -> list[Any] | None:
     """The relation of each pair, of a run that was trained with relations."""
-    name = service.run.settings.task.relation
     if name is None:
         if any(one is not None for one in given):
             raise BadInput("this run scores links, about which nothing is given. Leave out 'given'.")
@@ -72,7 +73,8 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
     Many destinations are ranked in several turns, so that ingestion never waits for all of them. Then, without an
     explicit time, each part is scored right after the newest event at its own turn.
     """
-    _check_scores_links(service)
+    if not service.run.scores_links:
+        raise _no_links(service)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
         pool = ranking.candidates(live, node, at, relation)
@@ -86,15 +88,16 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
     return shown | _held(service)
 
 
-def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
+def node(service: Service, node: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
     """What is known about a node: since when, how much, its newest contacts, and its temporal computation tree."""
-    service.live.codec.check_ids([id], "node")
+    service.live.codec.check_ids([node], "node")
     with service.asking() as live:
-        number, when, table = _number(live, id, side), live.time_of(), live.nodes
-        answer: dict[str, Any] = {"node": id, "known": False, "side": side, "at": when.item(), "event": live.total}
-        answer |= {"first_seen": None, "last_seen": None, "degree": 0, "recent": [], "tree": {"id": id, "children": []}}
-        if live.names.separate_namespaces and number is not None:
-            answer["side"] = ("src", "dst")[live.names.sides[number]]
+        number, when, table = _number(live, node, side), live.time_of(), live.nodes
+        if number is not None and live.names.separate_namespaces:
+            side = ("src", "dst")[live.names.sides[number]]
+        answer = {"node": node, "known": False, "side": side, "at": when.item(), "event": live.total}
+        answer |= {"first_seen": None, "last_seen": None, "degree": 0, "recent": []}
+        answer["tree"] = {"id": node, "children": []}
         if number is not None and table.known(number):
             answer |= {
                 "known": True,
@@ -102,7 +105,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
                 "last_seen": table.last[number].item(),
                 "degree": table.degree[number].item(),
                 "recent": _recent(live, number, neighbors),
-                "tree": {"id": id, "children": _tree(live, number, when, depth, neighbors)},
+                "tree": {"id": node, "children": _tree(live, number, when, depth, neighbors)},
             }
     return answer | _held(service)
 
@@ -141,8 +144,8 @@ def _number(live: Live, id: Any, side: str | None) -> int | None:
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
     """Ids that begin with a text; without one, of the nodes that were active most recently, the busiest first."""
-    with service.asking() as live, service.searching:
-        found = service.search(prefix, limit) if prefix else _recently_active(live, limit)
+    with service.asking() as live, service.writer.state.searching:
+        found = service.writer.state.search(prefix, limit) if prefix else _recently_active(live, limit)
         return {"event": live.total, "nodes": found}
 
 
@@ -163,11 +166,11 @@ def explain(
     service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None, relation: str | None = None
 ) -> dict[str, Any]:
     """Reasons behind an answer; of a model that scores no links, what joins the two."""
-    told = None if given is None else service.requests.given(given)
+    named = None if given is None else service.requests.given(given)
     with service.asking() as live:
         _fresh(live, at)
         # copied: events may happen while the reasons are worked out
-        explain = live.explaining(src, dst, at, given=told, relation=relation)
+        explain = live.explaining(src, dst, at, given=named, relation=relation)
         event = live.total
     return explain().as_dict() | {"event": event} | _held(service)
 
@@ -176,14 +179,9 @@ def status(service: Service) -> dict[str, Any]:
     """All that the page shows."""
     run = service.run
     with service.asking() as live:
-        clock = live.clock
-        facts = {
-            "clock": clock,
-            "clock_text": live.schema.time.show(clock),
-            "events": live.events,
+        facts = health(service) | {
+            "clock_text": live.schema.time.show(live.clock),
             "live_events": live.events - len(run.log),
-            "event": live.total,
-            "role": service.role,
             "nodes": len(live.names),
             "quality": live.prequential.status(),
             "contacts": live.stream.index.size,
@@ -225,13 +223,10 @@ def status(service: Service) -> dict[str, Any]:
         "separate_namespaces": schema.separate_namespaces,
     }
     return facts | {
-        "rate_1m": service.rate.per_second(60),
-        "rate_history": service.rate.history(),
-        "waiting": service.waiting,
-        **service.held_facts(),
+        "rate_1m": service.writer.rate.per_second(60),
+        "rate_history": service.writer.rate.history(),
         "uptime": time.monotonic() - service.started,
         "version": __version__,
-        "reports": service.reports,
         "models": models(service),
         "model": model,
         "data": data,
@@ -240,10 +235,10 @@ def status(service: Service) -> dict[str, Any]:
 
 def models(service: Service) -> dict[str, Any]:
     """Which run is served, what came of those that were to be, and how far one has come that is."""
-    candidate, folder = service.candidate, service.run.folder
+    candidate, folder = service.writer.candidate, service.run.folder
     active = None if folder is None else str(folder.path.absolute())
     shown = None if candidate is None or not candidate.busy else candidate.facts()
-    return {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
+    return {"active": active, "candidate": shown, "history": service.writer.models.facts()["history"]}
 
 
 def health(service: Service) -> dict[str, Any]:
@@ -257,9 +252,9 @@ def health(service: Service) -> dict[str, Any]:
         "clock": service.live.clock,
         "event": service.live.total,
         "events": service.live.events,
-        "lag_events": service.follower.events,
-        "lag_seconds": round(service.follower.seconds, 3),
-        "waiting": service.waiting,
+        "lag_events": service.writer.follower.events,
+        "lag_seconds": round(service.writer.follower.seconds, 3),
+        "waiting": service.writer.waiting,
         **service.held_facts(),
         "reports": reports,
     }
@@ -268,21 +263,21 @@ def health(service: Service) -> dict[str, Any]:
 def metrics(service: Service) -> str:
     """Everything that is counted, in Prometheus' text format."""
     live = service.live
-    with service.lock.reading:
+    with service.writer.state.lock.reading:
         quality = live.prequential.status()
-    return service.metrics.text(
+    return service.writer.metrics.text(
         {
             "clock": ("Time of the newest event, in the log's own unit.", live.clock),
             "events": ("Events observed in all, the run's log included.", live.events),
             "nodes": ("Nodes known.", len(live.names)),
             "contacts": ("Entries of the live index.", live.stream.index.size),
             "forgotten": ("Contacts forgotten by retention.", live.retention.forgotten),
-            "waiting_events": ("Events that wait for the writer.", service.waiting),
+            "waiting_events": ("Events that wait for the writer.", service.writer.waiting),
             "held_events": (
                 "Events that wait until no earlier one can come (--lateness).",
-                (service.held_facts()["held"] or {}).get("events", 0),
+                service.store.waiting,
             ),
-            "events_per_second": ("Events per second over the last minute.", service.rate.per_second(60)),
+            "events_per_second": ("Events per second over the last minute.", service.writer.rate.per_second(60)),
             "store_bytes": ("Size of the store, without snapshots.", service.store.nbytes),
             "uptime_seconds": ("Since the service started.", time.monotonic() - service.started),
             "quality_ap": ("Rolling AP of scored events, each against a random destination.", quality["ap_rolling"]),
@@ -296,8 +291,8 @@ def metrics(service: Service) -> str:
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
             "event": ("Number of the newest event that answers count.", live.total),
             "writer": ("1 while this service writes to its store, 0 while it follows.", int(service.role == "writer")),
-            "lag_events": ("Events of the store that answers do not count yet.", service.follower.events),
-            "lag_seconds": ("Time since answers counted all events.", service.follower.seconds),
+            "lag_events": ("Events of the store that answers do not count yet.", service.writer.follower.events),
+            "lag_seconds": ("Time since answers counted all events.", service.writer.follower.seconds),
             "healthy": ("1 while events can be taken.", int(service.taking)),
         }
     )
@@ -322,7 +317,8 @@ def _asks(service: Service) -> dict[str, Any] | None:
 
 def _held(service: Service) -> dict[str, int]:
     """What an answer does not count yet, where there is any: events that wait for their turn."""
-    return {name: one["events"] for name, one in service.held_facts().items() if one and one["events"]}
+    waiting = service.writer.store.waiting
+    return {"held": waiting} if waiting else {}
 
 
 def _kind(feature: Feature) -> str:
@@ -333,13 +329,13 @@ def _kind(feature: Feature) -> str:
     return "boolean" if isinstance(some, bool) else "whole" if isinstance(some, int) else "text"
 
 
-def _check_scores_links(service: Service) -> None:
-    if not service.run.scores_links:
-        name = type(service.run.model).__name__
-        if service.run.answers:
-            column = service.run.settings.task.predict
-            raise BadInput(f"this run predicts {column!r}, not links, so no destination can be recommended.")
-        raise BadInput(f"{name} embeds nodes and scores no links, so there is nothing to score. Serve another model.")
+def _no_links(service: Service) -> BadInput:
+    """Why a run scores no links."""
+    if service.run.answers:
+        column = service.run.settings.task.predict
+        return BadInput(f"this run predicts {column!r}, not links, so no destination can be recommended.")
+    name = type(service.run.model).__name__
+    return BadInput(f"{name} embeds nodes and scores no links, so there is nothing to score. Serve another model.")
 
 
 def _fresh(live: Live, at: Any) -> Any:

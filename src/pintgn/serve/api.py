@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -46,11 +47,12 @@ def create_app(service: Service, keys: Keys | None = None, hosts: tuple[str, ...
         hosts: names by which the service may be called, against web pages that pose as it; any by default.
     """
     api = Api(service)
-    about = {one.name: getattr(api, one.name).__doc__ for one in describe.OPERATIONS}
+    endpoints = {one: getattr(api, one.name, None) or api.answering(one) for one in describe.OPERATIONS}
+    about = {one.name: endpoint.__doc__ for one, endpoint in endpoints.items()}
     description = describe.openapi(service.requests.declared, about, with_key=bool(keys))
     routes = [
-        Route(one.path.replace("{node}", "{node:path}"), getattr(api, one.name), methods=[one.method])
-        for one in describe.OPERATIONS
+        Route(one.path.replace("{node}", "{node:path}"), endpoint, methods=[one.method])
+        for one, endpoint in endpoints.items()
     ]
     paths = {route.endpoint: route.path for route in routes}
     app = Starlette(
@@ -62,8 +64,8 @@ def create_app(service: Service, keys: Keys | None = None, hosts: tuple[str, ...
             Mount("/static", PageFiles(directory=PAGES)),
         ],
         middleware=[
-            Middleware(middleware.RequestLog, service.metrics, paths),
-            Middleware(middleware.ErrorAnswers, service.metrics),
+            Middleware(middleware.RequestLog, service.writer.metrics, paths),
+            Middleware(middleware.ErrorAnswers, service.writer.metrics),
             Middleware(middleware.OneLength),
             Middleware(middleware.TrustedHost, hosts),
             Middleware(middleware.SameOrigin, keys),
@@ -107,7 +109,7 @@ class BoundedExecutor:
 
 
 class Api:
-    """The operations of the interface, by their names in `describe.OPERATIONS`."""
+    """The operations of `describe.OPERATIONS` that take a body or need no thread; `answering` makes the others."""
 
     def __init__(self, service: Service):
         self.service, limits = service, service.limits
@@ -120,14 +122,14 @@ class Api:
 
     async def events(self, request: Request) -> Response:
         """Let events happen. When this is answered they are on the disk, and count in every later answer."""
-        service, asked = self.service, _query(request, describe.EventsQuery)
+        service, query = self.service, _query(request, describe.EventsQuery)
         data = await _body(request)
-        if service.waiting > service.limits.waiting:
-            raise Busy(f"{service.waiting:,} events are waiting to be written already.")
+        if service.writer.waiting > service.limits.waiting:
+            raise Busy(f"{service.writer.waiting:,} events are waiting to be written already.")
         read = service.requests.events
         batch = read(data) if len(data) <= SMALL else await self.decoding(read, data)
         del data
-        done = await asyncio.wrap_future(service.submit(batch, asked.scores))
+        done = await asyncio.wrap_future(service.writer.submit(batch, query.scores))
         request.scope["state"]["done"] = {name: value for name, value in done.items() if name != "scores"}
         return Json(done)
 
@@ -141,35 +143,6 @@ class Api:
         await self._question(request, describe.Question)
         data = await _body(request)
         return await self.asking(_answer, answers.score, self.service, data)
-
-    async def recommend(self, request: Request) -> Response:
-        """Where is a node most likely to go next?"""
-        asked = await self._question(request, describe.RecommendQuery)
-        given = self._id(asked.node), asked.k, asked.at, asked.relation
-        return await self.asking(_answer, answers.recommend, self.service, *given)
-
-    async def nodes(self, request: Request) -> Response:
-        """Which ids begin like this? Without a prefix: the nodes that were active most recently."""
-        asked = await self._question(request, describe.NodesQuery)
-        return await self.asking(_answer, answers.nodes, self.service, asked.prefix, asked.limit)
-
-    async def node(self, request: Request) -> Response:
-        """What is known about a node?"""
-        asked = await self._question(request, describe.NodeQuery)
-        given = self._id(asked.node), asked.depth, asked.neighbors, asked.side
-        return await self.asking(_answer, answers.node, self.service, *given)
-
-    async def explain(self, request: Request) -> Response:
-        """Why is an answer what it is?"""
-        asked = await self._question(request, describe.ExplainQuery)
-        ends = self._id(asked.src), None if asked.dst is None else self._id(asked.dst)
-        given = asked.at, asked.given, asked.relation
-        return await self.explaining(_answer, answers.explain, self.service, *ends, *given)
-
-    async def status(self, request: Request) -> Response:
-        """Clock, rates, quality, model and data: what the page shows."""
-        await self._question(request, describe.Question)
-        return await self.watching(_answer, answers.status, self.service)
 
     async def health(self, request: Request) -> Response:
         """Is it well?"""
@@ -189,34 +162,47 @@ class Api:
         done = request.scope["state"]["done"] = await asyncio.wrap_future(self.service.snapshot())
         return Json(done)
 
-    async def models(self, request: Request) -> Response:
-        """Which run is served, and what came of candidates."""
-        return await self.watching(_answer, answers.models, self.service)
-
     async def new_model(self, request: Request) -> Response:
         """Promote another run in place of the one that is served, without a stop; or go back."""
         data = await _body(request)
-        asked = self.service.requests.promotion(data)
-        await self.promoting(promote, self.service, asked.run, asked.scored, asked.force)
+        wanted = self.service.requests.promotion(data)
+        await self.promoting(promote, self.service, wanted.run, wanted.scored, wanted.force)
         done = request.scope["state"]["done"] = answers.models(self.service)
         return Json(done, 202)
 
-    def _id(self, text: str) -> Any:
-        return self.service.live.codec.id_from_text(text)
+    def answering(self, operation: describe.Operation) -> Callable[[Request], Any]:
+        """Answers with the function of `answers` that has the operation's name, in a thread."""
+        work, kind = getattr(answers, operation.name), operation.query
+        assert kind is not None
+        assert issubclass(kind, describe.Question)
+        executor = {"explain": self.explaining, "status": self.watching, "models": self.watching}.get(
+            operation.name, self.asking
+        )
+
+        async def answer(request: Request) -> Response:
+            given = msgspec.structs.asdict(await self._question(request, kind))
+            del given["min_event"]
+            for name in ("node", "src", "dst"):
+                if given.get(name) is not None:
+                    given[name] = self.service.live.codec.id_from_text(given[name])
+            return await executor(functools.partial(_answer, work, self.service, **given))
+
+        answer.__doc__ = work.__doc__.partition("\n")[0]
+        return answer
 
     async def _question(self, request: Request, kind: type[describe.Question]) -> Any:
         """The parameters of a question, once the state has come to the event that it names."""
-        service, asked = self.service, _query(request, kind)
+        service, query = self.service, _query(request, kind)
         end = time.monotonic() + service.limits.behind
-        while service.live.total < asked.min_event:
-            if service.store.writes and service.store.total < asked.min_event:  # the writer knows every number there is
-                raise BadInput(f"min_event={asked.min_event}; the newest event here is {service.store.total:,}.")
+        while service.live.total < query.min_event:
+            if service.store.writes and service.store.total < query.min_event:  # the writer knows every number there is
+                raise BadInput(f"min_event={query.min_event}; the newest event here is {service.store.total:,}.")
             if time.monotonic() > end:
                 raise Behind(
-                    f"this {service.role} has come to event {service.live.total:,}, not yet to {asked.min_event:,}."
+                    f"this {service.role} has come to event {service.live.total:,}, not yet to {query.min_event:,}."
                 )
             await asyncio.sleep(POLL)
-        return asked
+        return query
 
 
 def _query(request: Request, kind: Any) -> Any:
@@ -241,9 +227,9 @@ def _content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _answer(work: Callable[..., Any], *given: Any) -> Response:
+def _answer(work: Callable[..., Any], *given: Any, **named: Any) -> Response:
     """An answer, also encoded as JSON by the thread that computed it."""
-    return Json(work(*given))
+    return Json(work(*given, **named))
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

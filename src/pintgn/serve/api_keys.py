@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.facts import AtLeast, Maybe, check, check_format, read_json
 from pintgn.files import PRIVATE, PRIVATE_FOLDER, make_private, try_lock, write_errors, write_file
-from pintgn.serve.limits import Forbidden, NoKey, Stopped, TooOften
+from pintgn.serve.limits import NotAllowed, Stopped
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
@@ -36,8 +36,6 @@ FORMAT = 1
 FILE = "keys.json"
 MADE = ".keys.made"
 """An empty file beside it from the first key on: keys that are gone are missed, also if never served."""
-BEFORE = "key.hash"
-"""What held the hash of the one key that there was before."""
 SHORTEST = 20
 """Characters of a key at least."""
 SCOPES = ("read", "write", "admin")
@@ -126,21 +124,22 @@ class Keys:
             return None
         digest = hashlib.sha256(_given_key(headers).encode("utf-8", "surrogateescape")).hexdigest()
         if digest not in self._known:
-            raise NoKey("the API key is missing or wrong.", WWW_Authenticate="Bearer")
+            said, how = "the API key is missing or wrong.", "Send `Authorization: Bearer KEY`."
+            raise NotAllowed(401, "no_key", said, how, WWW_Authenticate="Bearer")
         return self._known[digest]
 
-    def check(self, key: Key, asked: str) -> None:
+    def check(self, key: Key, request: str) -> None:
         """Refuse a request that a key's scope does not allow, or that comes before its rate does."""
-        if SCOPES.index(key.scope) < SCOPES.index(scope := needed(asked)):
-            raise Forbidden(f"the API key may not do this, which needs the scope {scope}.")
+        if SCOPES.index(key.scope) < SCOPES.index(scope := needed(request)):
+            said = f"the API key may not do this, which needs the scope {scope}."
+            raise NotAllowed(403, "forbidden", said, "Use a key with that scope.")
         if key.rate is not None:
             now, each = time.monotonic(), 1 / key.rate
             due = max(self._due.get(key.sha256, 0), now)
             early = due - now - max(0, 1 - each)  # as many at once as a second allows
             if early > 1e-9:
-                raise TooOften(
-                    "the API key is used more often than its rate allows.", Retry_After=str(math.ceil(early))
-                )
+                said, wait = "the API key is used more often than its rate allows.", "Wait as long as Retry-After says."
+                raise NotAllowed(429, "too_often", said, wait, Retry_After=str(math.ceil(early)))
             self._due[key.sha256] = due + each
 
 
@@ -183,25 +182,25 @@ def _say(done: Future) -> None:
         log.error("%s", error)
 
 
-def needed(asked: str) -> str:
+def needed(request: str) -> str:
     """The scope that a request needs.
 
     >>> needed("GET /status"), needed("POST /score"), needed("POST /events"), needed("POST /snapshot")
     ('read', 'read', 'write', 'admin')
     """
-    method = asked.partition(" ")[0]
-    return NEEDS.get(asked) or ("read" if method in ("GET", "HEAD", "OPTIONS") else "admin")
+    method = request.partition(" ")[0]
+    return NEEDS.get(request) or ("read" if method in ("GET", "HEAD", "OPTIONS") else "admin")
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
 def stored(path: Path) -> list[Key]:
-    """The keys in a file; none when there is no file. The one key of before counts as `default`, with every right."""
+    """The keys in a file; none when there is no file."""
     try:
         found = read_json(path, {"format": AtLeast(1)}, AGAIN)
     except FileNotFoundError:
-        return _before(path.with_name(BEFORE))
+        return []
     check_format(found["format"], FORMAT, str(path), AGAIN)
     check(found, SHAPE, str(path), AGAIN)
     keys = [Key(**{name: row[name] for name in SHAPE["keys"][0]}) for row in found["keys"]]  # type: ignore[index]
@@ -215,18 +214,6 @@ def stored(path: Path) -> list[Key]:
 
 def _checksum(rows: list[dict[str, object]]) -> int:
     return zlib.crc32(json.dumps(rows, sort_keys=True).encode())
-
-
-def _before(path: Path) -> list[Key]:
-    try:
-        found = path.read_bytes().strip().decode("ascii", "replace")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise BadFile(f"cannot read {path}: {error.strerror}.") from error
-    if not HASH.fullmatch(found):
-        raise BadFile(f"{path} is damaged: it is no hash of a key. {AGAIN}")
-    return [Key("default", "admin", found)]
 
 
 def _itself(path: Path) -> list[Key]:
@@ -268,7 +255,6 @@ def _write(folder: Path, keys: list[Key]) -> None:
     facts = {"format": FORMAT, "checksum": _checksum(rows), "keys": rows}
     (folder / MADE).touch(PRIVATE)
     write_file(folder / FILE, json.dumps(facts, indent=1) + "\n", mode=PRIVATE)
-    (folder / BEFORE).unlink(missing_ok=True)
 
 
 def add_key(folder: Path, name: str, scope: str = "admin", rate: float | None = None, *, renew: bool = False) -> str:

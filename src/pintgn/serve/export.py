@@ -79,24 +79,29 @@ def _filled(
     known: np.ndarray | None,
 ) -> np.ndarray | None:  # (e,)
     """Put targets where they belong; returns when each event's became known, None where the run declares it."""
-    src, dst, t = ends
-    start, task = 0, run.settings.task
-    known = t.copy() if known is None and task.known_after is None else known
+    (src, dst, t), task, begin = ends, run.settings.task, 0
     for feature in run.log.schema.features:
-        own, start = slice(start, start + feature.width), start + feature.width
-        for batch in targets if feature.name == task.predict else ():
-            if batch.column != column_hash(feature.name):
+        if feature.name == task.predict:
+            break
+        begin += feature.width
+    else:
+        return known
+    own = slice(begin, begin + feature.width)
+    known = t.copy() if known is None and task.known_after is None else known
+    for batch in targets:
+        if batch.column != column_hash(feature.name):
+            continue
+        sides = names.find_pairs(batch.src, batch.dst)
+        starts, stops = (np.searchsorted(t, batch.t, side) for side in ("left", "right"))
+        for row, (one, other, start, stop) in enumerate(zip(*sides, starts, stops, strict=True)):
+            mine = start + np.flatnonzero((src[start:stop] == one) & (dst[start:stop] == other))
+            value = features[mine, own]
+            free = mine[np.isnan(value).any(1) if feature.kind == "number" else ~value.any(1)]
+            if not len(free):
                 continue
-            for row in range(len(batch)):
-                one, other = names.find_pairs([batch.src[row]], [batch.dst[row]])
-                mine = np.flatnonzero((src == one[0]) & (dst == other[0]) & (t == batch.t[row]))
-                value = features[mine, own]
-                free = mine[np.isnan(value).any(1) if feature.kind == "number" else ~value.any(1)]
-                if not len(free):
-                    continue
-                features[free[0], own] = batch.values[row] + (feature.kind == "code")
-                if feature.kind == "onehot":
-                    features[free[0], own] = np.arange(feature.width) == batch.values[row]
-                if known is not None:
-                    known[free[0]] = batch.known[row]
+            features[free[0], own] = batch.values[row] + (feature.kind == "code")
+            if feature.kind == "onehot":
+                features[free[0], own] = np.arange(feature.width) == batch.values[row]
+            if known is not None:
+                known[free[0]] = batch.known[row]
     return known

@@ -16,8 +16,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.durability import checksums, columns
-from pintgn.serve.event_store import Store, StoreFull
+from pintgn.serve.event_store import Store, StoreFull, checksums, columns
 
 Entry = tuple[Any, int, EventBatch, int]
 """Time and arrival of an event, the batch that holds it, and its row there."""

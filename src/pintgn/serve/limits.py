@@ -26,35 +26,17 @@ class TooSlow(PintgnError):
 
 
 class NotAllowed(PintgnError):
-    """A request that may not be made at all, with headers of the answer; the audit log has each."""
+    """A request that may not be made at all; the audit log has each.
 
-    def __init__(self, message: str, **headers: str):
+    Args:
+        status, name, next: of the answer, as in `middleware.FAULTS`.
+        headers: of the answer.
+    """
+
+    def __init__(self, status: int, name: str, message: str, next: str, **headers: str):
         super().__init__(message)
+        self.status, self.name, self.next = status, name, next
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-
-
-class TwoLengths(NotAllowed):
-    """A request whose end is ambiguous."""
-
-
-class WrongHost(NotAllowed):
-    """A request for a service of another name."""
-
-
-class ForeignPage(NotAllowed):
-    """A request that a browser sends on behalf of another site's page."""
-
-
-class NoKey(NotAllowed):
-    """The API key is missing or wrong."""
-
-
-class Forbidden(NotAllowed):
-    """The API key's scope does not allow this."""
-
-
-class TooOften(NotAllowed):
-    """The API key is used more often than its rate allows."""
 
 
 class Stopped(PintgnError):

@@ -36,12 +36,6 @@ OPEN = ("/", "/docs", "/health")
 FILES = "/static/"
 """Reached without a key: the pages, and their files."""
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
-    (limits.TwoLengths, 400, "two_lengths", "Send one of them."),
-    (limits.WrongHost, 421, "wrong_host", "Call it by the name it was started with."),
-    (limits.ForeignPage, 403, "foreign_page", "Send it from a program, or from the service's own page."),
-    (limits.NoKey, 401, "no_key", "Send `Authorization: Bearer KEY`."),
-    (limits.Forbidden, 403, "forbidden", "Use a key with that scope."),
-    (limits.TooOften, 429, "too_often", "Wait as long as Retry-After says."),
     (limits.LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
     (limits.KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
     (limits.FarAhead, 422, "far_ahead", "Check the unit of the times; a larger --max-ahead allows it."),
@@ -149,12 +143,15 @@ class ErrorAnswers:
         await answer(scope, receive, send)
 
     def _answer(self, scope: Scope, error: PintgnError) -> Response:
-        _, status, name, next_step = next(row for row in FAULTS if isinstance(error, row[0]))
-        self.metrics.refused.labels(name).inc()
-        headers = {"Retry-After": "1"} if status in (429, 503) else {}
+        headers: dict[str, str] = {}
         if isinstance(error, limits.NotAllowed):
-            scope["state"]["refused"] = name
-            headers |= error.headers
+            scope["state"]["refused"], headers = error.name, error.headers
+            status, name, next_step = error.status, error.name, error.next
+        else:
+            _, status, name, next_step = next(row for row in FAULTS if isinstance(error, row[0]))
+        self.metrics.refused.labels(name).inc()
+        if status in (429, 503):
+            headers = {"Retry-After": "1"} | headers
         return fault(status, name, str(error), next_step, headers)
 
 
@@ -168,7 +165,8 @@ class OneLength:
         if scope["type"] == "http" and {b"content-length", b"transfer-encoding"} <= {
             name for name, _ in scope["headers"]
         }:
-            raise limits.TwoLengths("the request has both Content-Length and Transfer-Encoding.", Connection="close")
+            said = "the request has both Content-Length and Transfer-Encoding."
+            raise limits.NotAllowed(400, "two_lengths", said, "Send one of them.", Connection="close")
         await self.app(scope, receive, send)
 
 
@@ -186,7 +184,8 @@ class TrustedHost:
         if scope["type"] == "http" and self.hosts is not None:
             name = host_name(Headers(scope=scope).get("host", ""))
             if name not in self.hosts and not is_local(name):
-                raise limits.WrongHost(f"this service is not {name[:100]!r}.")
+                said = f"this service is not {name[:100]!r}."
+                raise limits.NotAllowed(421, "wrong_host", said, "Call it by the name it was started with.")
         await self.app(scope, receive, send)
 
 
@@ -223,7 +222,9 @@ class SameOrigin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         changes = scope["type"] == "http" and scope["method"] not in ("GET", "HEAD", "OPTIONS")
         if changes and is_foreign(Headers(scope=scope), scope["scheme"], compare_names=not self.keys):
-            raise limits.ForeignPage("this request comes from a web page of another site.")
+            said = "this request comes from a web page of another site."
+            ours = "Send it from a program, or from the service's own page."
+            raise limits.NotAllowed(403, "foreign_page", said, ours)
         await self.app(scope, receive, send)
 
 

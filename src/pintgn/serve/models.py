@@ -169,12 +169,12 @@ class Candidate(threading.Thread):
         self._theirs.update(zip(numbers, rows, strict=True))
 
     def _check_comparable(self, opened: Run) -> None:
-        """Refuse a run that is asked something else than the served one: nothing could be compared."""
-        asked, others = _asked(self.writer.state.run), _asked(opened)
-        if asked != others:
+        """Refuse a run that answers another question than the served one: nothing could be compared."""
+        mine, others = _question(self.writer.state.run), _question(opened)
+        if mine != others:
             raise BadInput(
-                f"{self.path} predicts {others[0]}, and the served run {asked[0]}"
-                f"{'' if asked[0] != others[0] else ', of other classes'}: they cannot be compared. {FORCE}"
+                f"{self.path} predicts {others[0]}, and the served run {mine[0]}"
+                f"{'' if mine[0] != others[0] else ', of other classes'}: they cannot be compared. {FORCE}"
             )
 
     def _covered(self, opened: Run) -> int:
@@ -222,8 +222,8 @@ class Candidate(threading.Thread):
         return more
 
 
-def _asked(run: Run) -> tuple[Any, ...]:
-    """What a run is asked, in words first; then the classes that it knows."""
+def _question(run: Run) -> tuple[Any, ...]:
+    """The question that a run answers, in words first; then the classes that it knows."""
     if not run.answers:
         return "nothing, as it only embeds nodes", ()
     if run.scores_links:

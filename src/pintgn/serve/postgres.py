@@ -23,47 +23,34 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.facts import check_format
 from pintgn.formatting import shown_address
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.durability import COLUMNS, hashed, rows_of
-from pintgn.serve.event_store import Store, StoreFull, StoreGone, StoreLost, check_no_leftovers
+from pintgn.serve import event_store
+from pintgn.serve.event_store import COLUMNS, Store, StoreFull, StoreGone, StoreLost, checksums, chunks, columns, hashed
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
 
-FORMAT = 3
-"""2 since features may have eight bytes each, as in SQLite; 3 since events that wait belong to it. Older ones are read,
-and become 3 with their next writer."""
-HELD = """
-CREATE TABLE IF NOT EXISTS pintgn_held (
+FORMAT = 4
+ROW = """
     number bigint PRIMARY KEY, src {id}, dst {id}, t {time} NOT NULL, op smallint, features bytea, key text,
     checksum bigint NOT NULL
-)
 """
-TABLES = """
+TABLES = f"""
 CREATE TABLE pintgn_log (
     single boolean PRIMARY KEY DEFAULT true CHECK (single), format integer NOT NULL, log text NOT NULL,
-    total bigint NOT NULL DEFAULT 0, dropped bigint NOT NULL DEFAULT 0,
-    epoch bigint NOT NULL DEFAULT 0, rewound bigint NOT NULL DEFAULT 0, lost bigint NOT NULL DEFAULT 0
+    total bigint NOT NULL DEFAULT 0, dropped bigint NOT NULL DEFAULT 0, epoch bigint NOT NULL DEFAULT 0,
+    rewound bigint NOT NULL DEFAULT 0, lost bigint NOT NULL DEFAULT 0, keyed bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
-CREATE TABLE pintgn_events (
-    number bigint PRIMARY KEY, src {id}, dst {id}, t {time} NOT NULL, op smallint, features bytea, key text,
-    checksum bigint NOT NULL
-);
-{held};
+CREATE TABLE pintgn_events ({ROW});
+CREATE TABLE pintgn_held ({ROW});
 CREATE TABLE pintgn_keys (key bytea PRIMARY KEY, number bigint NOT NULL, checksum bigint NOT NULL);
+CREATE TABLE pintgn_models (version bigint NOT NULL, facts text NOT NULL);
+INSERT INTO pintgn_models VALUES (0, '');
 CREATE TABLE pintgn_snapshots (
-    run text, weights text, number bigint, manifest text NOT NULL, made timestamptz DEFAULT now(),
-    PRIMARY KEY (run, weights, number)
-);
-CREATE TABLE pintgn_snapshot_parts (
     run text, weights text, number bigint, path text, part integer, data bytea NOT NULL,
-    PRIMARY KEY (run, weights, number, path, part),
-    FOREIGN KEY (run, weights, number) REFERENCES pintgn_snapshots ON DELETE CASCADE
+    PRIMARY KEY (run, weights, number, path, part)
 );
 """
+AGAIN = "Export it with that one (pintgn serve RUN --export all.parquet)."
 LOCK = 0x70696E74
 """Half of the advisory lock's number; the other is the table's."""
-CHUNK = 10_000
-"""Events read at once."""
-KEYS = 5_000
-"""Keys looked up at once."""
 MEASURED = 60.0
 """Seconds between two looks at how large the tables are."""
 
@@ -81,14 +68,15 @@ class PostgresStore(Store):
     """
 
     shared: ClassVar[bool] = True
+    prefix: ClassVar[str] = "pintgn_"
 
     def __init__(self, address: str, fingerprint: str, width: int, dtype: np.dtype, text: bool, follow: bool = False):
         self.address, self.name, self.fingerprint = address, shown_address(address), fingerprint
         self.width, self.dtype, self.text = width, np.dtype(dtype), text
         self.reports, self.writes, self.follow = [], False, follow
-        self.total = self.waiting = self.acknowledged = self.missing = 0
+        self.total = self.dropped = self.waiting = self.acknowledged = self.missing = 0
         self.epoch = -1
-        self._dropped = self._rewound = self._nbytes = 0
+        self._rewound = self._nbytes = 0
         self._measured = -MEASURED
         self._table: int | None = None  # number of a table; known once the store is
         self._newest: tuple[int, int] | None = None  # number and checksum of the newest event that was written or read
@@ -120,11 +108,7 @@ class PostgresStore(Store):
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
                 self._make(db)
             format, owner = db.execute("SELECT format, log FROM pintgn_log").fetchone()
-            check_format(format, FORMAT, f"the store in {self.name}", "Export it with that one.", oldest=1)
-            if format < FORMAT:  # a writer of an older one goes on meanwhile
-                db.execute("ALTER TABLE pintgn_log ADD COLUMN IF NOT EXISTS lost bigint NOT NULL DEFAULT 0")
-                ids, times = self.kinds
-                db.execute(HELD.format(id=ids, time=times))
+            check_format(format, FORMAT, f"the store in {self.name}", AGAIN)
             if owner != self.fingerprint:
                 raise BadInput(
                     f"the store in {self.name} belongs to another log. Serve a run of that log, or name another "
@@ -147,7 +131,7 @@ class PostgresStore(Store):
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
                 if not db.execute("SELECT to_regclass('pintgn_log')").fetchone()[0]:
-                    db.execute(TABLES.format(id=ids, time=times, held=HELD.format(id=ids, time=times)))
+                    db.execute(TABLES.format(id=ids, time=times))
                     db.execute("INSERT INTO pintgn_log (format, log) VALUES (%s, %s)", (FORMAT, self.fingerprint))
         except psycopg.errors.DuplicateTable:
             pass  # another process was first, and a session learns of new tables only between two transactions
@@ -178,15 +162,8 @@ class PostgresStore(Store):
         with self.session() as db:
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
-            if db.execute("SELECT format FROM pintgn_log").fetchone()[0] < FORMAT:
-                for table in ("pintgn_held", "pintgn_late"):
-                    if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0]:
-                        (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
-                        check_no_leftovers(f"{table} in {self.name}", count)
             db.execute("UNLISTEN *")
-            (self.epoch,) = db.execute(
-                "UPDATE pintgn_log SET epoch = epoch + 1, format = %s RETURNING epoch", (FORMAT,)
-            ).fetchone()
+            (self.epoch,) = db.execute("UPDATE pintgn_log SET epoch = epoch + 1 RETURNING epoch").fetchone()
         self.refresh()
         self._check_newest()
         self.writes = True
@@ -215,18 +192,18 @@ class PostgresStore(Store):
     def refresh(self, first: bool = False) -> None:
         """How far the store has come."""
         with self.session() as db:
-            asked = "SELECT total, dropped, rewound, (SELECT count(*) FROM pintgn_held) FROM pintgn_log"
-            total, dropped, rewound, self.waiting = db.execute(asked).fetchone()
+            statement = "SELECT total, dropped, rewound, (SELECT count(*) FROM pintgn_held) FROM pintgn_log"
+            total, dropped, rewound, self.waiting = db.execute(statement).fetchone()
             if first:
-                asked = "SELECT total - dropped - lost - (SELECT count(*) FROM pintgn_events) FROM pintgn_log"
-                self.acknowledged, self.missing = total + self.waiting, max(0, db.execute(asked).fetchone()[0])
+                statement = "SELECT total - dropped - lost - (SELECT count(*) FROM pintgn_events) FROM pintgn_log"
+                self.acknowledged, self.missing = total + self.waiting, max(0, db.execute(statement).fetchone()[0])
             if time.monotonic() - self._measured > MEASURED:
                 self._measured = time.monotonic()
                 tables = "pg_total_relation_size('pintgn_events') + pg_total_relation_size('pintgn_keys')"
                 self._nbytes = db.execute(f"SELECT {tables}").fetchone()[0]
         if not first and rewound != self._rewound:
             raise self._was_rewound()
-        self.total, self._dropped, self._rewound = total, dropped, rewound
+        self.total, self.dropped, self._rewound = total, dropped, rewound
 
     def _was_rewound(self) -> StoreGone:
         return StoreGone(f"{self.name} was rewound by an operator. Restart the service, which replays what is left.")
@@ -238,7 +215,7 @@ class PostgresStore(Store):
         number, checksum = self._newest
         with self.session() as db:
             row = db.execute("SELECT checksum FROM pintgn_events WHERE number = %s", (number,)).fetchone()
-        if self.total < number or (row[0] != checksum if row else number > self._dropped):
+        if self.total < number or (row[0] != checksum if row else number > self.dropped):
             raise StoreGone(
                 f"{self.name} has lost events that were acknowledged, up to {number:,} at least: it ends at "
                 f"{self.total:,}. Put back the newest copy of the database, then restart the service."
@@ -251,83 +228,61 @@ class PostgresStore(Store):
                 pass
         self.refresh()
 
-    # -- what there is -------------------------------------------------------------------------------------------------
-
-    @property
-    def dropped(self) -> int:
-        return self._dropped
-
-    @property
-    def keyed(self) -> bool:
-        with self.session() as db:
-            if db.execute("SELECT to_regclass('pintgn_keyed')").fetchone()[0] is None:
-                return False
-            return bool(db.execute("SELECT count(*) FROM pintgn_keyed").fetchone()[0])
-
-    def set_keyed(self, keyed: bool) -> None:
-        with self.changing(f"that there are keys could not be written to {self.name}") as db:
-            db.execute("CREATE TABLE IF NOT EXISTS pintgn_keyed (single boolean PRIMARY KEY CHECK (single))")
-            db.execute("DELETE FROM pintgn_keyed")
-            if keyed:
-                db.execute("INSERT INTO pintgn_keyed VALUES (true)")
-
     @property
     def nbytes(self) -> int:
         return self._nbytes
 
-    # -- writing -------------------------------------------------------------------------------------------------------
+    # -- statements and transactions -----------------------------------------------------------------------------------
 
-    def append(
-        self,
-        batch: EventBatch | None,
-        hold: tuple[int, EventBatch] | None = None,
-        release: Sequence[int] = (),
-    ) -> int:
-        rows = [] if batch is None else rows_of(batch, range(self.total + 1, self.total + 1 + len(batch)))
-        last = self.total + len(rows)
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        with self.session() as db:
+            return db.execute(statement.replace("?", "%s"), values)
+
+    def fact(self, name: str) -> int:
+        return self.ask(f"SELECT {name} FROM pintgn_log").fetchone()[0]
+
+    def set_fact(self, name: str, value: int) -> None:
+        self.ask(f"UPDATE pintgn_log SET {name} = ?", [value])
+
+    @contextlib.contextmanager
+    def changing(self, failed: str, more: int = 0) -> Iterator[Any]:
+        if not self.writes:
+            raise StoreLost(f"another process writes to {self.name}.")
         try:
-            with self._writing() as db:
-                ours = (last, self.epoch, self.total)
+            with self.session() as db, db.transaction():
+                ours = (self.total + more, self.epoch, self.total)
                 if db.execute("UPDATE pintgn_log SET total = %s WHERE epoch = %s AND total = %s", ours).rowcount != 1:
                     self._fenced()
-                self._copy(db, "pintgn_events", rows)
-                named = [(hashed(row[6]), row[0], row[7] ^ row[0]) for row in rows if row[6] is not None]
-                if named:
-                    copied(db, "pintgn_keys", ["bytea", "int8", "int8"], named)
-                if hold is not None:
-                    held = rows_of(hold[1], range(hold[0], hold[0] + len(hold[1])))
-                    self._copy(db, "pintgn_held", held)
-                if release:
-                    db.execute("DELETE FROM pintgn_held WHERE number = ANY(%s)", (list(release),))
-                db.execute("SELECT pg_notify(%s, %s)", (self.channel, str(last)))
+                yield db
+                db.execute("SELECT pg_notify(%s, '')", (self.channel,))
         except psycopg.errors.UniqueViolation:  # somebody else has used these numbers or keys
             self._fenced()
         except psycopg.Error as error:
             raise StoreFull(
-                f"the events could not be written to {self.name}: {first_line(error)}. Nothing of them was kept. "
-                "Look at the database, then send them again."
+                f"{failed}: {first_line(error)}. Nothing of them was kept. Look at the database, then try again."
             ) from error
-        self.total = last
-        self.waiting += (0 if hold is None else len(hold[1])) - len(release)
-        if rows:
-            self._newest = (last, rows[-1][7])
+
+    def insert(self, table: str, rows: list[tuple]) -> None:
+        if not rows:
+            return
+        ids, times = self.kinds
+        number, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
+        ends = (escaped(src), escaped(dst)) if self.text else (src, dst)
+        types = ["int8", ids, ids, times, "int2", "bytea", "text", "int8"]
+        rows_now = zip(number, *ends, t, op, features, escaped(keys), sums, strict=True)
+        copied(self.db, f"pintgn_{table}", types, rows_now)
+        if table == "events":
+            named = [(hashed(row[6]), row[0], row[7] ^ row[0]) for row in rows if row[6] is not None]
+            if named:
+                copied(self.db, "pintgn_keys", ["bytea", "int8", "int8"], named)
+
+    def append(
+        self, batch: EventBatch | None, hold: tuple[int, EventBatch] | None = None, release: Sequence[int] = ()
+    ) -> int:
+        last = super().append(batch, hold, release)
+        if batch is not None:
+            self._newest = last, checksums(columns(batch.take([len(batch) - 1])))[0] ^ last
         return last
-
-    def _copy(self, db: Any, table: str, rows: list[tuple]) -> None:
-        if rows:
-            ids, times = self.kinds
-            number, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
-            ends = (escaped(src), escaped(dst)) if self.text else (src, dst)
-            types = ["int8", ids, ids, times, "int2", "bytea", "text", "int8"]
-            copied(db, table, types, zip(number, *ends, t, op, features, escaped(keys), sums, strict=True))
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Any]:
-        """A transaction of the writer."""
-        if not self.writes:
-            raise StoreLost(f"another process writes to {self.name}.")
-        with self.session() as db, db.transaction():
-            yield db
 
     @property
     def kinds(self) -> tuple[str, str]:
@@ -338,10 +293,9 @@ class PostgresStore(Store):
 
     def known(self, keys: Iterable[str]) -> dict[str, int]:
         hashes = {hashed(key): key for key in keys}
-        found, left = {}, list(hashes)
+        found = {}
         with self.session() as db, db.cursor(binary=True) as cursor:
-            for begin in range(0, len(left), KEYS):
-                some = left[begin : begin + KEYS]
+            for some in chunks(hashes):
                 rows = cursor.execute("SELECT key, checksum FROM pintgn_keys WHERE key = ANY(%s)", (some,))
                 found.update({hashes[key]: checksum for key, checksum in rows})
         return found
@@ -357,85 +311,23 @@ class PostgresStore(Store):
                     f"the events in {self.name} up to {dropped:,} were dropped before they were read here. Restart the "
                     "service."
                 )
-            asked = f"SELECT {COLUMNS} FROM pintgn_{table} WHERE number > %s ORDER BY number LIMIT {CHUNK}"
-            rows = cursor.execute(asked, (after,)).fetchall()
+            statement = (
+                f"SELECT {COLUMNS} FROM pintgn_{table} WHERE number > %s ORDER BY number LIMIT {event_store.CHUNK}"
+            )
+            rows = cursor.execute(statement, (after,)).fetchall()
         if table == "events" and rows and (self._newest is None or rows[-1][0] > self._newest[0]):
             self._newest = (rows[-1][0], rows[-1][-1])
         escaped = any("\\" in text for row in rows for text in (row[1], row[2], row[6]) if isinstance(text, str))
         return [unescaped(row) for row in rows] if escaped else rows
 
-    def newest_until(self, t: Any) -> int:
-        with self.session() as db:
-            return db.execute("SELECT max(number) FROM pintgn_events WHERE t <= %s", (t,)).fetchone()[0] or 0
+    # -- losses, taking events back, size ------------------------------------------------------------------------------
 
-    # -- losses, and taking events back --------------------------------------------------------------------------------
+    def end_at(self, total: int) -> None:
+        """Others see it by `rewound`. What was lost can be sent again."""
+        kept = "SELECT 1 FROM pintgn_events e WHERE e.number = k.number"
+        self.ask(f"DELETE FROM pintgn_keys k WHERE number > (SELECT dropped FROM pintgn_log) AND NOT EXISTS ({kept})")
+        self.ask("UPDATE pintgn_log SET total = ?, rewound = rewound + 1", [total])
+        self._newest, self._rewound = None, self._rewound + 1
 
-    def accept_loss(self, damaged: list[int], base: int) -> None:
-        with self.changing(f"the loss could not be written down in {self.name}") as db:
-            if damaged:
-                self._set_aside(db, "damaged", damaged[0], {"pintgn_events": ("number = ANY(%s)", damaged)})
-            kept = "SELECT 1 FROM pintgn_events e WHERE e.number = k.number"
-            asked = f"DELETE FROM pintgn_keys k WHERE number > %s AND NOT EXISTS ({kept})"
-            db.execute(asked, (max(self._dropped, base),))  # lost events can be sent again
-            dropped = max(self._dropped, base)
-            db.execute("DELETE FROM pintgn_events WHERE number <= %s", (dropped,))
-            count, newest = db.execute("SELECT count(*), max(number) FROM pintgn_events").fetchone()
-            total = max(newest or 0, dropped)
-            asked = "UPDATE pintgn_log SET total = %s, dropped = %s, lost = %s, rewound = rewound + 1"
-            db.execute(asked, (total, dropped, total - dropped - count))
-        self._newest = None
-        self.refresh(first=True)
-
-    def undo(self, first: int, t: Any) -> tuple[int, str]:
-        chosen = {"pintgn_events": ("number >= %s", first), "pintgn_held": ("t > %s", t)}
-        with self.changing(f"{self.name} was not rewound") as db:
-            found = self._set_aside(db, "undone", first, chosen)
-            db.execute("DELETE FROM pintgn_keys WHERE number >= %s", (first,))
-            (left,) = db.execute("SELECT count(*) FROM pintgn_events").fetchone()
-            asked = "UPDATE pintgn_log SET total = %s, lost = %s, rewound = rewound + 1"
-            db.execute(asked, (first - 1, first - 1 - self._dropped - left))
-        self._newest = None
-        self.refresh(first=True)
-        return found
-
-    def _set_aside(self, db: Any, kind: str, first: int, chosen: dict[str, tuple[str, Any]]) -> tuple[int, str]:
-        """Move rows of tables to a table of their own; returns how many, and its name."""
-        aside, count = f"pintgn_{kind}_{time.strftime('%Y%m%d_%H%M%S')}_{first}", 0
-        db.execute(f"CREATE TABLE {aside} (LIKE pintgn_held)")
-        for table, (condition, value) in chosen.items():
-            db.execute(f"INSERT INTO {aside} SELECT {COLUMNS} FROM {table} WHERE {condition}", (value,))
-            count += db.execute(f"DELETE FROM {table} WHERE {condition}", (value,)).rowcount
-        return count, f"the table {aside}"
-
-    # -- size ----------------------------------------------------------------------------------------------------------
-
-    def drop(self, upto: int) -> int:
-        upto = min(upto, self.total)
-        if upto <= self._dropped:
-            return 0
-        with self.changing(f"old events were not dropped from {self.name}") as db:
-            gone = db.execute("DELETE FROM pintgn_events WHERE number <= %s", (upto,)).rowcount
-            missed = upto - self._dropped - gone
-            db.execute("UPDATE pintgn_log SET dropped = %s, lost = lost - %s", (upto, missed))
-        self._dropped = upto
-        return gone
-
-    def shrink(self) -> None:
-        try:
-            with self.session() as db:
-                db.execute("VACUUM FULL pintgn_events")
-        except psycopg.Error as error:
-            raise StoreFull(f"{self.name} was not made smaller: {first_line(error)}. It is whole.") from None
-        self._measured = -MEASURED
-        self.refresh()
-
-    @contextlib.contextmanager
-    def changing(self, failed: str) -> Iterator[Any]:
-        """A transaction of the writer, besides appending."""
-        try:
-            with self._writing() as db:
-                if db.execute("UPDATE pintgn_log SET epoch = epoch WHERE epoch = %s", (self.epoch,)).rowcount != 1:
-                    self._fenced()
-                yield db
-        except psycopg.Error as error:
-            raise StoreFull(f"{failed}: {first_line(error)}.") from error
+    def forget(self, upto: int) -> int:
+        return self.ask("DELETE FROM pintgn_events WHERE number <= ?", [upto]).rowcount

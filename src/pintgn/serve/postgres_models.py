@@ -12,36 +12,24 @@ from pintgn.learn.run import Run
 from pintgn.serve.model_history import NAMED, SHAPE, ModelHistory
 from pintgn.serve.postgres_session import connected
 
-TABLE = """
-CREATE TABLE IF NOT EXISTS pintgn_models (
-    single boolean PRIMARY KEY DEFAULT true CHECK (single), version bigint NOT NULL, facts text NOT NULL
-)
-"""
-SAVE = """
-INSERT INTO pintgn_models (version, facts) VALUES (1, %s)
-ON CONFLICT (single) DO UPDATE SET version = pintgn_models.version + 1, facts = excluded.facts RETURNING version
-"""
-
 
 class SharedModelHistory(ModelHistory):
     """Of the store at an address."""
 
     def __init__(self, address: str):
         self.active, self.before, self.entries = None, None, []
-        self._version, self._made = 0, False
+        self._version = 0
         self._store: Any = None
         with connected(address) as db:
-            self._read(db)
+            if db.execute("SELECT to_regclass('pintgn_models')").fetchone()[0] is not None:
+                self._read(db)
 
     def _read(self, db: Any) -> bool:
         """Take over what is newer there; whether there was anything."""
-        self._made = self._made or db.execute("SELECT to_regclass('pintgn_models')").fetchone()[0] is not None
-        if not self._made:
-            return False
         newer = "SELECT version, facts FROM pintgn_models WHERE version <> %s"
         if (row := db.execute(newer, (self._version,)).fetchone()) is None:
             return False
-        help = f"Delete its row {NAMED}."
+        help = f"Set the version in it to 0 {NAMED}."
         self._take(parse(row[1], SHAPE, "pintgn_models", help), "pintgn_models", help)
         self._version = row[0]
         return True
@@ -51,9 +39,8 @@ class SharedModelHistory(ModelHistory):
 
     def save(self) -> None:
         with self._store.changing("which run is served could not be written down") as db:
-            db.execute(TABLE)
-            (self._version,) = db.execute(SAVE, (json.dumps(self._facts()),)).fetchone()
-            db.execute("SELECT pg_notify(%s, %s)", (self._store.channel, "models"))
+            saved = "UPDATE pintgn_models SET version = version + 1, facts = %s RETURNING version"
+            (self._version,) = db.execute(saved, (json.dumps(self._facts()),)).fetchone()
 
     def reload(self) -> bool:
         with self._store.session() as db:

@@ -13,14 +13,14 @@ from pintgn.errors import BadFile
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
 from pintgn.serve.postgres import PostgresStore
-from pintgn.serve.postgres_session import connected, psycopg
+from pintgn.serve.postgres_session import connected, copied, psycopg
 from pintgn.serve.snapshots import KEEP, MANIFEST_FILE, SnapshotFolder
 
 PIECE = 1 << 20
 """Bytes of a file in one row."""
 PRUNE = """
 DELETE FROM pintgn_snapshots WHERE run = %s AND (weights <> %s OR number NOT IN (
-    SELECT number FROM pintgn_snapshots WHERE run = %s AND weights = %s ORDER BY number DESC LIMIT %s
+    SELECT DISTINCT number FROM pintgn_snapshots WHERE run = %s AND weights = %s ORDER BY number DESC LIMIT %s
 ))
 """
 MINE = "run = %s AND weights = %s AND number = %s"
@@ -31,7 +31,7 @@ class PostgresSnapshots(SnapshotFolder):
 
     def __init__(self, store: PostgresStore, run: Run):
         super().__init__("", run)
-        self.store = store
+        self.store, self.mine = store, (self.fingerprint, self.weights)
 
     def of(self, run: Run) -> PostgresSnapshots:
         return PostgresSnapshots(self.store, run)
@@ -43,42 +43,32 @@ class PostgresSnapshots(SnapshotFolder):
     def _session(self, doing: str) -> Iterator[Any]:
         """A session of its own: a large snapshot must not keep events waiting."""
         try:
-            with connected(self.store.address) as db:
+            with connected(self.store.address) as db, db.transaction():
                 yield db
         except psycopg.Error as error:
             raise BadFile(f"{doing} in {self.store.name}: {' '.join(str(error).split())}.") from error
 
     def numbers(self) -> list[int]:
+        statement = "SELECT DISTINCT number FROM pintgn_snapshots WHERE run = %s AND weights = %s ORDER BY number DESC"
         with self._session("no snapshots are found") as db:
-            found = db.execute(
-                "SELECT number FROM pintgn_snapshots WHERE run = %s AND weights = %s ORDER BY number DESC",
-                (self.fingerprint, self.weights),
-            )
-            return [number for (number,) in found]
+            return [number for (number,) in db.execute(statement, self.mine)]
 
     def oldest(self) -> int:
         return min(self.numbers(), default=0)
 
     def write(self, captured: Snapshot) -> int:
-        mine = (self.fingerprint, self.weights, captured.total)
+        mine = (*self.mine, captured.total)
         with tempfile.TemporaryDirectory(prefix="pintgn-") as scratch:
             part = Path(scratch) / "snapshot"
             try:
                 size = self._fill(part, captured)
             except OSError as error:
                 raise BadFile(f"cannot write a snapshot to {scratch}: {error.strerror or error}.") from error
-            with self._session("the snapshot could not be kept") as db, db.transaction():
+            with self._session("the snapshot could not be kept") as db:
                 db.execute(f"DELETE FROM pintgn_snapshots WHERE {MINE}", mine)
-                manifest = (part / MANIFEST_FILE).read_text()
-                db.execute("INSERT INTO pintgn_snapshots VALUES (%s, %s, %s, %s)", (*mine, manifest))
-                with (
-                    db.cursor() as cursor,
-                    cursor.copy("COPY pintgn_snapshot_parts FROM STDIN (FORMAT BINARY)") as copy,
-                ):
-                    copy.set_types(["text", "text", "int8", "text", "int4", "bytea"])
-                    for path, number, data in _pieces(part):
-                        copy.write_row((*mine, path, number, data))
-                db.execute(PRUNE, (self.fingerprint, self.weights, self.fingerprint, self.weights, KEEP))
+                rows = ((*mine, *piece) for piece in _pieces(part))
+                copied(db, "pintgn_snapshots", ["text", "text", "int8", "text", "int4", "bytea"], rows)
+                db.execute(PRUNE, (*self.mine, *self.mine, KEEP))
                 # last, and briefly: the writer changes the same row with every commit
                 ours = db.execute("SELECT 1 FROM pintgn_log WHERE epoch = %s FOR SHARE", (self.store.epoch,))
                 if ours.fetchone() is None:
@@ -98,30 +88,24 @@ class PostgresSnapshots(SnapshotFolder):
                     self.discard(number, trouble)
 
     def _fetch(self, number: int, folder: Path) -> None:
+        """Nothing of one that the writer has dropped meanwhile."""
         folder.mkdir()
-        mine = (self.fingerprint, self.weights, number)
-        with self._session("a snapshot cannot be read") as db, db.transaction():
-            found = db.execute(f"SELECT manifest FROM pintgn_snapshots WHERE {MINE}", mine).fetchone()
-            if found is None:
-                return  # the writer has dropped it meanwhile
-            (folder / MANIFEST_FILE).write_text(found[0])
-            asked = f"SELECT path, data FROM pintgn_snapshot_parts WHERE {MINE} ORDER BY path, part"
-            with db.cursor("parts", binary=True) as cursor:
-                cursor.itersize = 16
-                for path, data in cursor.execute(asked, mine):
-                    target = folder / path
-                    if not target.resolve().is_relative_to(folder.resolve()):
-                        raise BadFile(f"the snapshot {number} in {self.store.name} names {path!r}.")
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with open(target, "ab") as file:
-                        file.write(data)
+        statement = f"SELECT path, data FROM pintgn_snapshots WHERE {MINE} ORDER BY path, part"
+        with self._session("a snapshot cannot be read") as db, db.cursor("parts", binary=True) as cursor:
+            cursor.itersize = 16
+            for path, data in cursor.execute(statement, (*self.mine, number)):
+                target = folder / path
+                if not target.resolve().is_relative_to(folder.resolve()):
+                    raise BadFile(f"the snapshot {number} in {self.store.name} names {path!r}.")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(target, "ab") as file:
+                    file.write(data)
 
     def clock(self, number: int) -> Any:
+        statement = f"SELECT data FROM pintgn_snapshots WHERE {MINE} AND path = %s ORDER BY part"
         with self._session("a snapshot cannot be read") as db:
-            found = db.execute(
-                f"SELECT manifest FROM pintgn_snapshots WHERE {MINE}", (self.fingerprint, self.weights, number)
-            ).fetchone()
-        return json.loads(found[0]).get("clock") if found else None
+            found = db.execute(statement, (*self.mine, number, MANIFEST_FILE)).fetchall()
+        return json.loads(b"".join(data for (data,) in found)).get("clock") if found else None
 
     def prune(self) -> None:
         """Done with every write."""
@@ -133,9 +117,9 @@ class PostgresSnapshots(SnapshotFolder):
 
 
 def _pieces(folder: Path) -> Iterator[tuple[str, int, bytes]]:
-    """Every file of a snapshot, its manifest aside, in pieces; an empty one in one."""
+    """Every file of a snapshot in pieces; an empty one in one."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != MANIFEST_FILE:
+        if path.is_file():
             with open(path, "rb") as file:
                 number, data = 0, file.read(PIECE)
                 while data or not number:

@@ -78,7 +78,7 @@ def _base(store: Store, snapshots: SnapshotFolder, covered: int, first: int) -> 
 def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
     """Take back every live event that is later than a time; returns what was done.
 
-    The events are moved to a file or a table of their own; their keys can be sent again. Snapshots that have seen any
+    The events are moved to a table of their own; their keys can be sent again. Snapshots that have seen any
     of them are dropped. The next start replays what is left, and arrives at the state of a service that never saw the
     others. Nothing is started here: it also helps a store that cannot start.
     """
@@ -96,10 +96,10 @@ def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
                 f"{store.name} cannot be rewound to event {upto:,}: those up to {store.dropped:,} were dropped, and no "
                 "snapshot was made in between. Put back a backup from before that time."
             )
-        facts: dict[str, Any] = {"after": t, "undone": 0, "first": upto + 1, "last": last, "file": None}
+        facts: dict[str, Any] = {"after": t, "undone": 0, "first": upto + 1, "last": last, "table": None}
         facts["snapshots"] = snapshots.forget_after(upto) if upto < last else []
         if upto < last or store.waiting:
-            facts["undone"], facts["file"] = store.undo(upto + 1, t)
+            facts["undone"], facts["table"] = store.undo(t)
         return facts | {"left": upto, "dropped": store.dropped}
 
 

@@ -192,10 +192,10 @@ class Requests:
     def _both_ends(self, src: list[Any], dst: list[Any], sides: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
         """Ends of questions, one that is not asked about being the other again; one that is asked about is there."""
         for side in sides:
-            if None in (asked := (src, dst)[side]):
+            if None in (ends := (src, dst)[side]):
                 body = '"src": …, "dst": …' if len(sides) == 2 else f'"{ENDS[side]}": …'
                 raise BadInput(
-                    f"pair {asked.index(None)} has no {ENDS[side]}. The body is {{{body}}} or "
+                    f"pair {ends.index(None)} has no {ENDS[side]}. The body is {{{body}}} or "
                     f'{{"pairs": [{{{body}}}, …]}}.'
                 )
         if len(sides) == 1:

@@ -6,7 +6,6 @@ It reads requests and answers questions; everything that changes the state is th
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -15,25 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.display.progress import phases, takes_progress
-from pintgn.errors import BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.live.live import Live
-from pintgn.live.nodes import Search
 from pintgn.models.base import Model
 from pintgn.serve.event_store import Store
-from pintgn.serve.follow import Follower
-from pintgn.serve.limits import Busy, Limits, Options
-from pintgn.serve.model_history import ModelHistory
-from pintgn.serve.models import Candidate
-from pintgn.serve.prometheus import Metrics
+from pintgn.serve.limits import Limits, Options
 from pintgn.serve.requests import Requests
 from pintgn.serve.saver import Saver
-from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.states import FairLock, Rate
 from pintgn.serve.stores import home_of
-from pintgn.serve.writer import Job, Writer
+from pintgn.serve.writer import Writer
 
 logger = logging.getLogger("pintgn.serve")
 Progress = Callable[[str], None]
@@ -64,7 +55,6 @@ class Service:
         self.home = None if run.folder is None else home_of(run.folder.path, store)  # of the run that is named
         self.writer = Writer(run, store, self.options, self.limits, progress)
         self.requests = Requests(self.live.codec, self.limits)
-        self._questions = threading.Semaphore(self.limits.asking)
 
     @classmethod
     def open(
@@ -104,9 +94,7 @@ class Service:
         With `scored` it has the probability of each event, as of just before it. Raises `Busy` when too many wait
         already.
         """
-        if scored and not self.run.scores_links:
-            raise BadInput("this run embeds nodes and scores no links. Send events without asking for scores.")
-        return self.writer.submit(Job(batch, scored=scored))
+        return self.writer.submit(batch, scored)
 
     def submit_targets(self, targets: list[tuple[Any, ...]], at: Any = None) -> Future:
         """Queue what became known about events after they had happened; the future has the acknowledgement.
@@ -135,34 +123,20 @@ class Service:
 
     def snapshot(self) -> Future:
         """Ask for a snapshot of the state after everything accepted so far."""
-        return self.writer.submit(Job())
+        return self.writer.submit()
 
     def call(self, work: Callable[[], Any]) -> Future:
         """Have a function called by the writer, between two groups of events: nothing is observed meanwhile."""
         return self.writer.call(work)
-
-    def compact(self) -> int:
-        """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
-        if not self.store.writes:
-            raise BadInput(f"{self.store.name} is in use by {self.store.holder()}. Stop that first.")
-        if self.live.total > self.saver.at:
-            self.snapshot().result()
-        gone = self.store.drop(self.snapshots.oldest())
-        self.store.shrink()
-        return gone
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def asking(self) -> Iterator[Live]:
         """The run, for a question; nothing is observed meanwhile. Keep it short."""
-        if not self._questions.acquire(blocking=False):
-            raise Busy(f"{self.limits.asking} questions are being answered already.")
-        try:
-            with self.writer.state.lock.reading:
-                yield self.writer.state.live.reader()
-        finally:
-            self._questions.release()
+        state = self.writer.state
+        with state.lock.reading:
+            yield state.live.reader()
 
     # -- what it serves, and how it is ---------------------------------------------------------------------------------
 
@@ -175,58 +149,17 @@ class Service:
         return self.writer.state.run
 
     @property
-    def lock(self) -> FairLock:
-        return self.writer.state.lock
-
-    @property
-    def search(self) -> Search:
-        return self.writer.state.search
-
-    @property
-    def searching(self) -> threading.Lock:
-        return self.writer.state.searching
-
-    @property
     def store(self) -> Store:
         return self.writer.store
-
-    @property
-    def snapshots(self) -> SnapshotFolder:
-        return self.writer.snapshots
 
     @property
     def saver(self) -> Saver:
         return self.writer.saver
 
     @property
-    def models(self) -> ModelHistory:
-        return self.writer.models
-
-    @property
-    def candidate(self) -> Candidate | None:
-        return self.writer.candidate
-
-    @property
-    def follower(self) -> Follower:
-        return self.writer.follower
-
-    @property
-    def metrics(self) -> Metrics:
-        return self.writer.metrics
-
-    @property
-    def rate(self) -> Rate:
-        return self.writer.rate
-
-    @property
     def replayed(self) -> int:
         """How many events were replayed at the start."""
         return self.writer.replayed
-
-    @property
-    def waiting(self) -> int:
-        """How many events wait for the writer."""
-        return self.writer.waiting
 
     def held_facts(self) -> dict[str, Any]:
         """How many events wait until no earlier one can come, and until when."""

@@ -1,17 +1,15 @@
 """Events in one SQLite file: append-only, durable before they are acknowledged, and never lost without a word.
 
 A commit is one transaction, flushed to the disk (WAL, synchronous=FULL) before anybody is told; a mark outside the
-database (`durability`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
+database (`high_water`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
 that holds fewer events than the mark says, is refused with what helps (`recovery`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,19 +18,37 @@ import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.facts import check_format
-from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
+from pintgn.files import PRIVATE, PRIVATE_FOLDER, make_private, regular
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
-from pintgn.serve.durability import COLUMNS, FILE, FORMAT, INSERT, TABLES, HighWater, Mark, connected, hashed, rows_of
-from pintgn.serve.event_store import Store, StoreFull, StoreGone, check_no_leftovers
+from pintgn.serve import event_store
+from pintgn.serve.event_store import COLUMNS, Chosen, Store, StoreFull, StoreGone, chunks, hashed
+from pintgn.serve.high_water import HighWater, Mark
 
+FORMAT = 5
+FILE = "events.db"
 MARK = "high-water"
-CHUNK = 10_000
-"""Events read at once."""
-KEYS = 5_000
-"""Keys looked up at once."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS events (
+    number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT, checksum INTEGER
+);
+CREATE UNIQUE INDEX IF NOT EXISTS event_keys ON events (key) WHERE key IS NOT NULL;
+CREATE TABLE IF NOT EXISTS dropped_keys (key BLOB PRIMARY KEY, number INTEGER, checksum INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS held (
+    number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT, checksum INTEGER
+);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
+"""
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 """SQLite's codes for a file that is not what it was; others are a full disk, a lock, a right that is missing."""
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    with contextlib.suppress(OSError):  # SQLite says why, and gives its log and its index the mode of the file
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+    return db
 
 
 class SqliteStore(Store):
@@ -53,7 +69,7 @@ class SqliteStore(Store):
         self.path = self.folder / FILE
         self._paths = [self.path, self.folder / f"{FILE}-wal", self.folder / MARK]
         self.reports: list[str] = []
-        self.total = self.waiting = self.acknowledged = self.missing = 0
+        self.total = self.dropped = self.waiting = self.acknowledged = self.missing = 0
         self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
         with self.folder.errors(self.folder.path):
@@ -68,11 +84,10 @@ class SqliteStore(Store):
             self._open.callback(self.mark.close)
             self._open_database(seen)
             if self.loss is None:
+                if self.mark.known is None or self.mark.known < (self.total + self.waiting, self.dropped):
+                    self._write_mark()
                 with self.folder.errors(self.mark.path):
-                    if self.mark.known is None or self.mark.known < (self.total + self.waiting, self.dropped):
-                        self._write_mark()
-                    else:
-                        self.mark.open()
+                    self.mark.open()
             self._files = self._identities()
         except BaseException:
             self.close()
@@ -86,8 +101,7 @@ class SqliteStore(Store):
             self.db = connected(self.path)
             if not self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self.db.executescript(f"BEGIN; {TABLES}")
-                self.set_fact("log", self.fingerprint)
-                self.set_fact("format", FORMAT)
+                self.db.executemany("INSERT INTO facts VALUES (?, ?)", [("log", self.fingerprint), ("format", FORMAT)])
                 self.db.execute("COMMIT")
             found = self.db.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
@@ -112,47 +126,26 @@ class SqliteStore(Store):
         return refused(self.name, f"{self.path.name} is damaged ({why}): {lost}", None)
 
     def _check_facts(self) -> None:
-        """Whose store this is, and of which format; an older one is completed."""
+        """Whose store this is, and of which format."""
         facts = dict(self.db.execute("SELECT name, value FROM facts"))
         format = facts.get("format", "")
         if not format.isdecimal() or not facts.get("dropped", "0").isdecimal():
             raise self._damaged("facts that are no numbers")
         again = "Export it with that one (pintgn serve RUN --export all.parquet), or start an empty store with --store."
-        check_format(int(format), FORMAT, f"the store in {self.path.name}", again, oldest=3)
+        check_format(int(format), FORMAT, f"the store in {self.path.name}", again)
         if facts.get("log") != self.fingerprint:
             raise BadInput(
                 f"the store in {self.path.name} belongs to another log. Serve a run of that log, or choose another "
                 "folder with --store."
             )
-        if int(format) < FORMAT:
-            self._complete()
-
-    def _complete(self) -> None:
-        """Add what older formats had not: events that wait, and how many were accepted as lost."""
-        for name in ("held.db", "late.db"):  # where events waited until format 4
-            path = self.folder / name
-            if path.exists():
-                with contextlib.closing(sqlite3.connect(path)) as db:
-                    (count,) = db.execute("SELECT count(*) FROM events").fetchone()
-                check_no_leftovers(str(path), count)
-                path.unlink()
-        with self.transaction():
-            lost = 0
-            if self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'lost'").fetchone():
-                begin = self.dropped
-                for first, last in self.db.execute("SELECT first, last FROM lost WHERE accepted"):
-                    lost += max(0, last - max(first, begin + 1) + 1)
-                self.db.execute("DROP TABLE lost")
-            self.db.execute(next(one for one in TABLES.split(";") if " held " in one))
-            self.set_fact("lost", lost)
-            self.set_fact("format", FORMAT)
 
     def _count(self, seen: int) -> None:
         """How many events there are, and how many should be."""
         count, newest = self.db.execute("SELECT count(*), max(number) FROM events").fetchone()
         (self.waiting,) = self.db.execute("SELECT count(*) FROM held").fetchone()
+        self.dropped = self.fact("dropped")
         self.total = max(newest or 0, self.dropped)
-        within = self.total - self.dropped - self.lost - count
+        within = self.total - self.dropped - self.fact("lost") - count
         after = max(self.mark.written.total - self.total - self.waiting, seen - self.total, 0)
         self.acknowledged, self.missing = self.total + self.waiting + after, max(0, within) + after
 
@@ -163,7 +156,8 @@ class SqliteStore(Store):
         return super().loss
 
     def _write_mark(self) -> None:
-        self.mark.write(Mark(self.total + self.waiting, self.dropped))
+        with self.folder.errors(self.mark.path):
+            self.mark.write(Mark(self.total + self.waiting, self.dropped))
 
     def close(self) -> None:
         if (connection := self.__dict__.pop("db", None)) is not None:
@@ -171,94 +165,61 @@ class SqliteStore(Store):
                 connection.close()
         self._open.close()
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- statements ----------------------------------------------------------------------------------------------------
 
-    def _fact(self, name: str) -> int:
+    def ask(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self.db.execute(statement, values)
+
+    def fact(self, name: str) -> int:
         row = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0] or 0) if row else 0
 
-    @property
-    def dropped(self) -> int:
-        return self._fact("dropped")
-
-    @property
-    def lost(self) -> int:
-        """How many events after those that were dropped are missing, and an operator has accepted that."""
-        return self._fact("lost")
-
-    @property
-    def keyed(self) -> bool:
-        return bool(self._fact("keyed"))
-
-    def set_keyed(self, keyed: bool) -> None:
-        try:
-            self.set_fact("keyed", int(keyed))
-        except sqlite3.Error as error:
-            raise StoreFull(f"that there are keys could not be written to {self.path}: {error}.") from error
-
-    @property
-    def nbytes(self) -> int:
-        found = (Path(f"{self.path}{suffix}") for suffix in ("", "-wal", "-shm"))
-        return sum(path.stat().st_size for path in found if path.exists())
-
-    def set_fact(self, name: str, value: object) -> None:
+    def set_fact(self, name: str, value: int) -> None:
         self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, str(value)))
 
+    def insert(self, table: str, rows: list[tuple]) -> None:
+        self.db.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.db.execute("BEGIN IMMEDIATE")
+    def changing(self, failed: str, more: int = 0) -> Iterator[None]:
         try:
+            self.db.execute("BEGIN IMMEDIATE")
             yield
             self.db.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
                 self.db.execute("ROLLBACK")
-            raise
-
-    # -- writing -------------------------------------------------------------------------------------------------------
-
-    def append(
-        self,
-        batch: EventBatch | None,
-        hold: tuple[int, EventBatch] | None = None,
-        release: Sequence[int] = (),
-    ) -> int:
-        rows = [] if batch is None else rows_of(batch, range(self.total + 1, self.total + 1 + len(batch)))
-        held = [] if hold is None else rows_of(hold[1], range(hold[0], hold[0] + len(hold[1])))
-        try:
-            with self.transaction():
-                self.db.executemany(INSERT.format("events"), rows)
-                if held or release:
-                    self.db.executemany(INSERT.format("held"), held)
-                    self.db.executemany("DELETE FROM held WHERE number = ?", [(number,) for number in release])
-        except sqlite3.Error as error:
+            if not isinstance(error, sqlite3.Error):
+                raise
             self._check_files()
             self._recover()
             raise StoreFull(
-                f"the events could not be written to {self.path.name}: {error}. Nothing of them was kept. "
-                "Free space on the disk, then send them again."
+                f"{failed}: {error}. Nothing of them was kept. Free space on the disk, then try again."
             ) from error
-        self._check_files()
-        self.total += len(rows)
-        self.waiting += len(held) - len(release)
-        self.mark.advance(Mark(self.total + self.waiting, self.mark.written.dropped))
-        return self.total
-
-    def settle(self) -> None:
-        """Wait until the mark is on the disk, too; other work may be done meanwhile."""
-        self.mark.settle()
 
     def _recover(self) -> None:
         """After a failed write: a connection that still works, or none until the next attempt."""
         with contextlib.suppress(sqlite3.Error):
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
             self.db.execute("SELECT max(number) FROM events").fetchone()
             return
         with contextlib.suppress(sqlite3.Error):
             self.db.close()
             self._files[1] = None  # the last to close the database takes its log along
             self.db = connected(self.path)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def append(
+        self, batch: EventBatch | None, hold: tuple[int, EventBatch] | None = None, release: Sequence[int] = ()
+    ) -> int:
+        super().append(batch, hold, release)
+        self._check_files()
+        self.mark.advance(Mark(self.total + self.waiting, self.dropped))
+        return self.total
+
+    def settle(self) -> None:
+        """Wait until the mark is on the disk, too; other work may be done meanwhile."""
+        self.mark.settle()
 
     def _identities(self) -> list[tuple[int, int] | None]:
         """Which files the names of the store stand for."""
@@ -285,98 +246,46 @@ class SqliteStore(Store):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def known(self, keys: Iterable[str]) -> dict[str, int]:
-        found, left = {}, list(keys)
-        for begin in range(0, len(left), KEYS):
-            some = left[begin : begin + KEYS]
+        found = {}
+        for some in chunks(keys):
             marks = ",".join("?" * len(some))
             rows = self.db.execute(f"SELECT key, number, checksum FROM events WHERE key IN ({marks})", some)
             found.update({key: checksum ^ number for key, number, checksum in rows})
-            if self.mark.written.dropped:
+            if self.dropped:
                 hashes = {hashed(key): key for key in some}
-                asked = f"SELECT key, checksum FROM dropped_keys WHERE key IN ({marks})"
-                found.update({hashes[key]: checksum for key, checksum in self.db.execute(asked, list(hashes))})
+                statement = f"SELECT key, checksum FROM dropped_keys WHERE key IN ({marks})"
+                found.update({hashes[key]: checksum for key, checksum in self.db.execute(statement, list(hashes))})
         return found
 
     def rows(self, after: int, table: str = "events") -> list[tuple]:
-        asked = f"SELECT {COLUMNS} FROM {table} WHERE number > ? ORDER BY number LIMIT {CHUNK}"
+        statement = f"SELECT {COLUMNS} FROM {table} WHERE number > ? ORDER BY number LIMIT {event_store.CHUNK}"
         try:
-            return self.db.execute(asked, (after,)).fetchall()
+            return self.db.execute(statement, (after,)).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
 
-    def newest_until(self, t: Any) -> int:
-        return self.db.execute("SELECT max(number) FROM events WHERE t <= ?", (t,)).fetchone()[0] or 0
+    @property
+    def nbytes(self) -> int:
+        found = (Path(f"{self.path}{suffix}") for suffix in ("", "-wal", "-shm"))
+        return sum(path.stat().st_size for path in found if path.exists())
 
-    # -- losses, and taking events back --------------------------------------------------------------------------------
+    # -- losses, taking events back, size ------------------------------------------------------------------------------
 
-    def accept_loss(self, damaged: list[int], base: int) -> None:
-        if damaged:
-            chosen = ("number IN (SELECT value FROM json_each(?))", json.dumps(damaged))
-            self._set_aside("damaged", damaged[0], {"events": chosen})
-        with self.transaction():
-            if base > self.total:  # only the snapshots have seen so many
-                self.total = base
-            self._forget_upto(base)
-            (count,) = self.db.execute("SELECT count(*) FROM events").fetchone()
-            newest = self.db.execute("SELECT max(number) FROM events").fetchone()[0]
-            self.total = max(newest or 0, self.dropped)
-            self.set_fact("lost", self.total - self.dropped - count)
-        self.missing = 0
+    def end_at(self, total: int) -> None:
+        """Counted at every start."""
+
+    def take_out(self, kind: str, chosen: list[Chosen], base: int = 0) -> tuple[int, str | None]:
+        found = super().take_out(kind, chosen, base)
         self._write_mark()
-
-    def undo(self, first: int, t: Any) -> tuple[int, str]:
-        try:
-            count, aside = self._set_aside("undone", first, {"events": ("number >= ?", first), "held": ("t > ?", t)})
-        except (OSError, sqlite3.Error) as error:
-            raise StoreFull(f"{self.name} was not rewound: {error}. Free space on the disk, then try again.") from error
-        return count, aside
-
-    def _set_aside(self, kind: str, first: int, chosen: dict[str, tuple[str, Any]]) -> tuple[int, str]:
-        """Move rows of tables to a file of their own; returns how many, and its name."""
-        path = self.folder / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{first}.db"
-        path.unlink(missing_ok=True)
-        with contextlib.closing(connected(path)) as kept:
-            kept.executescript(f"BEGIN; {TABLES}")
-            for table, (condition, value) in chosen.items():
-                rows = self.db.execute(f"SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY number", (value,))
-                kept.executemany(INSERT.format(table), rows)
-            kept.execute("INSERT INTO facts VALUES ('log', ?)", (self.fingerprint,))
-            kept.execute("COMMIT")
-        sync_folder(self.folder.path)
-        if kind == "undone":  # the mark goes first: one that is too low does no harm
-            self.mark.write(Mark(0, self.dropped))
-        count = 0
-        with self.transaction():
-            for table, (condition, value) in chosen.items():
-                count += self.db.execute(f"DELETE FROM {table} WHERE {condition}", (value,)).rowcount
-            if kind == "undone":
-                left = self.db.execute("SELECT count(*) FROM events").fetchone()[0]
-                self.set_fact("lost", first - 1 - self.dropped - left)
-        (self.waiting,) = self.db.execute("SELECT count(*) FROM held").fetchone()
-        if kind == "undone":
-            self.total = first - 1
-            self._write_mark()
-        return count, path.name
-
-    # -- size ----------------------------------------------------------------------------------------------------------
+        return found
 
     def drop(self, upto: int) -> int:
-        upto = min(upto, self.total)
-        if upto <= self.dropped:
-            return 0
-        try:
-            with self.transaction():
-                gone = self._forget_upto(upto)
-        except sqlite3.Error as error:
-            raise StoreFull(f"old events were not dropped from {self.path}: {error}.") from error
-        self._write_mark()
+        before, gone = self.dropped, super().drop(upto)
+        if self.dropped > before:
+            self._write_mark()
         return gone
 
-    def _forget_upto(self, upto: int) -> int:
-        """Keep only the keys of events up to a number."""
-        before = self.dropped
-        if upto <= before:
-            return 0
+    def forget(self, upto: int) -> int:
         keys = self.db.execute(
             "SELECT key, number, checksum FROM events WHERE number <= ? AND key IS NOT NULL", (upto,)
         )
@@ -384,16 +293,4 @@ class SqliteStore(Store):
             "INSERT OR REPLACE INTO dropped_keys VALUES (?, ?, ?)",
             sorted((hashed(key), number, checksum ^ number) for key, number, checksum in keys),
         )  # in the table's own order: each of its pages is written once, not once for each key
-        gone = self.db.execute("DELETE FROM events WHERE number <= ?", (upto,)).rowcount
-        self.set_fact("lost", self.lost - (upto - before - gone))
-        self.set_fact("dropped", upto)
-        return gone
-
-    def shrink(self) -> None:
-        try:
-            self.db.execute("VACUUM")
-            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            raise StoreFull(
-                f"{self.path} was not made smaller: {error}. It is whole; free space, then try again."
-            ) from None
+        return self.db.execute("DELETE FROM events WHERE number <= ?", (upto,)).rowcount

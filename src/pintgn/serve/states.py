@@ -16,8 +16,7 @@ from pintgn.live.live import Live
 from pintgn.live.nodes import Search
 from pintgn.live.observing import Retention
 from pintgn.live.snapshot import restore
-from pintgn.serve.durability import Damaged
-from pintgn.serve.event_store import Store
+from pintgn.serve.event_store import Damaged, Store
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import check_whole
 from pintgn.serve.snapshots import SnapshotFolder
@@ -98,17 +97,13 @@ class State:
     """A run's live state, the ids to search in it, and the lock between those who ask and the one that observes."""
 
     def __init__(self, live: Live):
-        self.live, self.search = live, Search(live.names)
+        self.live, self.run, self.search = live, live.run, Search(live.names)
         self.lock, self.searching = FairLock(), threading.Lock()
-
-    @property
-    def run(self) -> Run:
-        return self.live.run
 
     def replace(self, live: Live) -> None:
         """Answer from another state of the same events."""
         with self.lock.writing:
-            self.live, self.search = live, Search(live.names)
+            self.live, self.run, self.search = live, live.run, Search(live.names)
 
 
 class Start(NamedTuple):

@@ -33,14 +33,13 @@ from pintgn.files import (
 )
 from pintgn.learn.run import Run
 from pintgn.serve.api_keys import FILE as KEYS
-from pintgn.serve.durability import FILE, connected
 from pintgn.serve.event_store import log_fingerprint
 from pintgn.serve.limits import Options
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.recovery import check_whole
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.sqlite import MARK, SqliteStore
+from pintgn.serve.sqlite import FILE, MARK, SqliteStore, connected
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -126,7 +125,7 @@ def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
             found = made.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":  # rows are whole: an index is not
                 raise BadFile(f"{store / FILE}: {found}. Stop the service, then: sqlite3 {store / FILE} REINDEX.")
-            facts = {"events": made.total, "dropped": made.dropped, "held": made.waiting, "lost": made.lost}
+            facts = {"events": made.total, "dropped": made.dropped, "held": made.waiting, "lost": made.fact("lost")}
         (folder / "lock").unlink()
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(store / KEYS, folder / KEYS)

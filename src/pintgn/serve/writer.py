@@ -131,8 +131,11 @@ class Writer:
 
     # -- for other threads ---------------------------------------------------------------------------------------------
 
-    def submit(self, job: Job) -> Future:
-        """Queue a job that only the writer can do."""
+    def submit(self, batch: EventBatch | None = None, scored: bool = False) -> Future:
+        """Queue a batch of events; without one, a snapshot."""
+        if scored and not self.state.run.scores_links:
+            raise BadInput("this run embeds nodes and scores no links. Send events without asking for scores.")
+        job = Job(batch, scored=scored)
         with self._mutex:
             self.check_taking()
             if self.waiting and self.waiting + job.count > self.limits.waiting:
@@ -144,14 +147,19 @@ class Writer:
     def call(self, work: Callable[[], Any]) -> Future:
         """Have a function called between two groups of events: nothing is observed meanwhile."""
         with self._mutex:
-            if self.failure is not None or self.closed:
-                raise Stopped(self.failure or "the service is going down.")
+            self._check_at_work()
             self._queue.put(job := Job(call=work))
         return job.answer
 
-    def check_taking(self) -> None:
+    def _stopped(self) -> Stopped:
+        return Stopped(self.failure or "the service is going down.")
+
+    def _check_at_work(self) -> None:
         if self.failure is not None or self.closed:
-            raise Stopped(self.failure or "the service is going down.")
+            raise self._stopped()
+
+    def check_taking(self) -> None:
+        self._check_at_work()
         if not self.store.writes:
             raise self._not_writer()
 
@@ -172,7 +180,7 @@ class Writer:
             return  # what it holds is its own: the process ends without it, and nothing acknowledged is lost
         _ended(self.candidate, min(end, time.monotonic() + GIVE_UP))
         _ended(self.saver.thread, end)
-        self._refuse_the_rest()
+        self._refuse(self._left(), self._stopped())
         if self.failure is None and self.store.writes and self.live.total > self.saver.at:
             try:
                 self.snapshots.write(self.live.snapshot())
@@ -202,8 +210,8 @@ class Writer:
             said = f"the writer has failed ({kind}). Restart the service: what was acknowledged is safe."
             with self._mutex:
                 self.failure = str(error) if gone else said
-            self._refuse(self._jobs, Stopped(self.failure))
-        self._refuse_the_rest()
+            self._refuse(self._jobs, self._stopped())
+        self._refuse(self._left(), self._stopped())
 
     def _begin(self) -> None:
         """Read what waits, as the writer. Without a lateness it is due at once."""
@@ -265,9 +273,6 @@ class Writer:
     def _left(self) -> list[Job]:
         """Take out all that waits."""
         return [job for _ in range(self._queue.qsize()) if (job := self._queue.get_nowait()) is not None]
-
-    def _refuse_the_rest(self) -> None:
-        self._refuse(self._left(), Stopped(self.failure or "the service is going down."))
 
     def _refuse(self, jobs: list[Job], error: PintgnError) -> None:
         for job in jobs:

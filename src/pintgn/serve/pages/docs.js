@@ -1,4 +1,4 @@
-// The routes of this service, from openapi.json: what each takes, answers and refuses.
+// The routes of this service, from openapi.json: what each takes and answers.
 
 import { el, facts, put, say } from "./dom.js";
 
@@ -39,8 +39,7 @@ function route(path, method, one) {
     one.parameters.length ? [el("h3", {}, "Parameters"), list(one.parameters.map((given) => [given.name,
       `${words(given.schema)}${given.required ? "" : `, ${JSON.stringify(given.schema.default ?? null)} by default`}. ${given.description}`]))] : null,
     body ? [el("h3", {}, "Body"), body.schema.anyOf.map((kind) => [el("h4", {}, words(kind)), fields(kind)])] : null,
-    done?.schema.$ref ? [el("h3", {}, "Answer"), fields(done.schema)] : null,
-    el("h3", {}, "Refusals"), list(Object.entries(one.responses).filter(([status]) => status >= 400).map(([status, { description }]) => [status, description])));
+    done?.schema.$ref ? [el("h3", {}, "Answer"), fields(done.schema)] : null);
 }
 
 if (!answer.ok) say("about", "This service wants its API key. Give it on the live page first, then come back.");
