@@ -385,7 +385,13 @@ def test_questions_of_every_kind_are_bounded_and_stop_nobody_else(
 ):
     """48 connections at /explain pushed /health to 5 s: it was outside of every limit."""
     may_go = threading.Event()
-    monkeypatch.setattr(answers, name, lambda *_: may_go.wait(30) and {})
+
+    def waits(*_, **given):
+        """Until it may go."""
+        may_go.wait(30)
+        return {}
+
+    monkeypatch.setattr(answers, name, waits)
     with opened(run_folder, tmp_path, **{limit: 3}) as service, listening(service) as (_, connect):
         try:
             for _ in range(3):  # just below, and at the limit

@@ -135,7 +135,26 @@ def started(
 ) -> Start:
     """The newest snapshot that can be used, else the run's own log; then every stored event after it."""
     check_whole(store)
-    number, live = _restored(run, covered, store, snapshots, options, progress)
+    begin, dropped, live = time.perf_counter(), store.dropped, None
+    for number, folder in snapshots.valid():
+        try:
+            if number < dropped:
+                raise BadFile(f"events up to {dropped:,} are no longer in the store")
+            live = state_of(run, options, covered, folder)
+        except (PintgnError, KeyError, ValueError) as error:
+            snapshots.discard(number, str(error))
+        else:
+            progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
+            break
+    if live is None:
+        if dropped > covered:
+            raise BadFile(
+                f"the store in {store.name} was compacted, and none of its snapshots can be used: "
+                + (" ".join(snapshots.reports) or "they belong to another run, or there is none.")
+                + " Put back a snapshot from a backup, or start an empty store with --store."
+            )
+        progress(f"the run's own log: {len(run.log):,} events")
+        number, live = 0, state_of(run, options, covered)
     if live.total > store.total:
         store.refresh()  # the writer may have gone on since
     if live.total > store.total:
@@ -155,35 +174,6 @@ def started(
         raise
     live.skip_to(store.total)
     return Start(live, number, replayed)
-
-
-def _restored(
-    run: Run,
-    covered: int,
-    store: Store,
-    snapshots: SnapshotFolder,
-    options: Options,
-    progress: Callable[[str], None],
-) -> tuple[int, Live]:
-    begin, dropped = time.perf_counter(), store.dropped
-    for number, folder in snapshots.valid():
-        try:
-            if number < dropped:
-                raise BadFile(f"events up to {dropped:,} are no longer in the store")
-            live = state_of(run, options, covered, folder)
-        except (PintgnError, KeyError, ValueError) as error:
-            snapshots.discard(number, str(error))
-            continue
-        progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
-        return number, live
-    if dropped > covered:
-        raise BadFile(
-            f"the store in {store.name} was compacted, and none of its snapshots can be used: "
-            + (" ".join(snapshots.reports) or "they belong to another run, or there is none.")
-            + " Put back a snapshot from a backup, or start an empty store with --store."
-        )
-    progress(f"the run's own log: {len(run.log):,} events")
-    return 0, state_of(run, options, covered)
 
 
 def warm_up(live: Live) -> None:
