@@ -135,7 +135,8 @@ def started(
 ) -> Start:
     """The newest snapshot that can be used, else the run's own log; then every stored event after it."""
     check_whole(store)
-    begin, dropped, live = time.perf_counter(), store.dropped, None
+    begin, dropped = time.perf_counter(), store.dropped
+    live: Live | None = None
     for number, folder in snapshots.valid():
         try:
             if number < dropped:
