@@ -76,6 +76,7 @@ SIZES = {
     "learn.tasks.column.MOST_CLASSES": "tests/learn/test_tasks.py::test_too_many_classes_are_refused",
     "learn.train.AT_ONCE": "tests/models/test_boosted.py",
     "models.layers.WORTH_A_THREAD": f"{LEARN}::test_threads_change_no_score",
+    "models.pair_features.VISITORS": f"{READOUT}::test_so_many_visitors_are_compared_and_no_more",
     "models.pair_features.NEWEST": f"{READOUT}::test_so_many_contacts_are_compared_and_no_more",
     "models.pair_features.SAMPLED": f"{READOUT}::test_what_is_usual_comes_from_training_events_evenly_taken",
     "models.pair_features.SAMPLED_FROM": f"{READOUT}::test_what_is_usual_comes_from_the_newest_events_of_a_long_log",

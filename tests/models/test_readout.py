@@ -19,17 +19,20 @@ from pintgn.models.layers import InjectiveLayer
 from pintgn.models.pair_features import (
     COLUMNS,
     EVER,
+    LAST_DESTINATIONS,
     LEAST_DEVIATION,
+    NEAR,
     NEWEST,
     RECENT,
     SAMPLED,
+    VISITORS,
     WINDOWS,
     pair_features,
     usual_columns,
 )
 from pintgn.models.registry import model_class
 from pintgn.neighbors import adjacency
-from pintgn.neighbors.index import WAYS, NeighborIndex
+from pintgn.neighbors.index import CO_VISITS, WAYS, NeighborIndex
 from tests.neighbors.oracle import loops
 
 EXTRAS = [
@@ -193,6 +196,9 @@ def test_every_column_of_a_pair_is_what_the_log_says_with_self_loops(hub, log):
             held = zip(near["partners"], near["held"], strict=True)
             busy = [one for partners, many in held for one in (partners / max(many, 1), many / NEWEST)]
             wanted |= dict(zip(RECENT, [*ranks, *busy, *np.log1p(near["shared"])], strict=True))
+            visits = np.array(naive.co_visits(u[row], v[row], now, LAST_DESTINATIONS, VISITORS, NEAR, 2.0))
+            together = [*np.log1p(visits[:2]), *np.sqrt(visits[2:])]
+            wanted |= {f"co-visits: {what}": one for what, one in zip(CO_VISITS, together, strict=True)}
             assert dict(zip(COLUMNS, found[row].tolist(), strict=True)) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
@@ -209,6 +215,40 @@ def test_so_many_contacts_are_compared_and_no_more(newer):
     assert found["contacts of u"] == min(newer + 1, NEWEST) / NEWEST
     assert found["partners of u"] == 1
     assert found["u to v: met"] == 1
+
+
+def co_visits_of(src: list[int], dst: list[int], u: int, v: int) -> dict[str, float]:
+    """Of u and v after events at 0, 1, 2, …"""
+    index, now = NeighborIndex(), len(src)
+    index.append(src, dst, np.arange(now))
+    history = HistoryView(index, np.array([now]), np.array([now]), None, None)
+    found = dict(zip(COLUMNS, pair_features(np.array([u]), np.array([v]), history, 10.0)[0].tolist(), strict=True))
+    return {name.removeprefix("co-visits: "): value for name, value in found.items() if name.startswith("co-visits")}
+
+
+@pytest.mark.parametrize("newer", [LAST_DESTINATIONS - 2, LAST_DESTINATIONS - 1, LAST_DESTINATIONS])
+def test_so_many_last_destinations_are_compared_and_no_more(newer):
+    """1 was at 2 and 3; 0 was at 2, then at `newer` others. Is 3 next?"""
+    others = list(range(4, 4 + newer))
+    found = co_visits_of([1, 1, 0, *[0] * newer], [2, 3, 2, *others], 0, 3)
+    assert found["visitors of both"] == pytest.approx(math.log(2) if newer < LAST_DESTINATIONS else 0)
+
+
+@pytest.mark.parametrize("newer", [VISITORS - 2, VISITORS - 1, VISITORS])
+def test_so_many_visitors_are_compared_and_no_more(newer):
+    """1 was at 2 and 3; then `newer` others were at 3, and 0 at 2. Is 3 next?"""
+    others = list(range(4, 4 + newer))
+    found = co_visits_of([1, 1, *others, 0], [2, 3, *[3] * newer, 2], 0, 3)
+    assert found["visitors of both"] == pytest.approx(math.log(2) if newer < VISITORS else 0)
+
+
+@pytest.mark.parametrize("between", [NEAR - 2, NEAR - 1, NEAR])
+def test_visits_with_so_many_contacts_between_them_are_near(between):
+    """1 was at 2, at `between` others, and at 3; 0 at 2. Is 3 next?"""
+    others = list(range(4, 4 + between))
+    found = co_visits_of([1, *[1] * between, 1, 0], [2, *others, 3, 2], 0, 3)
+    assert found["visitors of both"] == pytest.approx(math.log(2))
+    assert (found["from the last to v"] > 0) == (between < NEAR)
 
 
 def test_nothing_is_known_about_strangers():

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pintgn.neighbors import NeighborIndex
+from pintgn.neighbors.index import CO_VISITS
 
 
 @dataclass
@@ -74,6 +75,41 @@ class Naive:
             "held": [len(ours), len(theirs)],
             "shared": [len(shared), sum(recent[0]), sum(recent[1])],
         }
+
+    def co_visits(self, u, v, t, last, k, near, unit, before=math.inf) -> list[float]:
+        """As `CO_VISITS` has it."""
+        sources = {number: a for a, _, _, number in self.events}
+
+        def visits(node, out):  # the other ends of its newest contacts, as their source or not, without u and self-loops
+            found = self.recent(node, t, k, before=before)
+            return [(one, when) for one, when, n in found if (sources[n] == node) == out and one not in (node, u)]
+
+        def newest(found):
+            return {one: when for one, when in reversed(found)}
+
+        def window(node, when):
+            times = [entry[1] for entry in self.entries(node, t, before=before)]  # newest first
+            newer, older = sum(one > when for one in times), sum(one >= when for one in times)
+            return times[min(older + near - 1, len(times) - 1)], times[max(newer - near, 0)]
+
+        theirs, values = visits(v, False), [0.0] * len(CO_VISITS)
+        for j, i in enumerate(list(dict.fromkeys(one for one, _ in visits(u, True)))[:last]):
+            mine = visits(i, False)
+            if i == v:
+                continue
+            share = 1 / math.sqrt(max(len(theirs), 1) * max(len(mine), 1))
+            both = {s: (when, newest(theirs)[s]) for s, when in newest(mine).items() if s in newest(theirs)}
+            close = [(a, b) for s, (a, b) in both.items() if window(s, b)[0] <= a <= window(s, b)[1]]
+            onward = sum(b > a for a, b in close)
+            aged = sum(1 / (1 + (t - max(a, b)) / unit) for a, b in close)
+            sums = {0: len(both), 2: share * len(both), 3: share * len(both) / (1 + j), 4: share * len(close)}
+            sums |= {5: share * len(close) / (1 + j), 7: share * onward / (1 + j), 8: share * aged / (1 + j)}
+            for column, value in sums.items():
+                values[column] += value
+            values[1], values[6] = max(values[1], len(both)), max(values[6], share * len(close))
+            if j == 0:
+                values[9] = share * onward
+        return values
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pintgn.neighbors import NeighborIndex, adjacency
-from pintgn.neighbors.index import WAYS
+from pintgn.neighbors.index import CO_VISITS, WAYS
 from tests.neighbors.oracle import logs, loops
 
 
@@ -49,6 +50,36 @@ def test_recent_contacts_are_what_the_log_says(data):
         wanted = naive.recent_contacts(u[row], v[row], t[row].item(), k, unit, before[row])
         for name, values in wanted.items():
             np.testing.assert_allclose(getattr(found, name)[row], values, rtol=1e-6, err_msg=name)
+
+
+@given(st.data())
+def test_co_visits_are_what_the_log_says(data):
+    """With repeats, self-loops and ties; one source's queries in a row share what is known of it."""
+    log = data.draw(st.one_of(logs(), loops()))
+    u, v, t, _ = data.draw(asked(log))
+    u, t, v = u.repeat(4), t.repeat(4), (v[:, None] + np.arange(4)).ravel()
+    before = np.searchsorted(np.array(log.t), t)
+    last, k, near = (data.draw(st.sampled_from(sizes)) for sizes in ([1, 2, 10], [1, 3, 64], [1, 2, 10]))
+    found, naive = log.index().co_visits(u, v, t, last, k, near, 3.0, before=before), log.naive()
+    for row in range(len(u)):
+        wanted = naive.co_visits(u[row], v[row], t[row].item(), last, k, near, 3.0, before[row])
+        assert dict(zip(CO_VISITS, found[row].tolist(), strict=True)) == pytest.approx(
+            dict(zip(CO_VISITS, wanted, strict=True)), rel=1e-5
+        )
+
+
+def test_co_visits_by_hand():
+    """3 went to 0 and then to 1, 4 to 1 and then to 0, 5 to 1 alone; 2 was at 0. Is 1 next?"""
+    index = NeighborIndex()
+    index.append([3, 2, 3, 4, 4, 5], [0, 0, 1, 1, 0, 1], [1, 2, 3, 4, 5, 6])
+    found = dict(zip(CO_VISITS, index.co_visits(2, 1, 7, 10, 64, 10, 1.0).tolist(), strict=True))
+    cosine = 1 / math.sqrt(3 * 2)  # of three visits to 1 and two of others to 0
+    assert found["visitors of both"] == found["visitors of both, most"] == 2
+    assert found["cosine"] == pytest.approx(2 * cosine)
+    assert found["from the last to v"] == found["near, then v"] == pytest.approx(cosine), "3 alone, in this order"
+    assert found["near, recent"] == pytest.approx(cosine * (1 / 5 + 1 / 3))
+    assert not index.co_visits(2, 1, 3, 10, 64, 10, 1.0).any(), "by then nobody had been at both"
+    assert not index.co_visits(2, 0, 7, 10, 64, 10, 1.0).any(), "0 does not go with itself"
 
 
 @pytest.mark.parametrize("hub", [2, adjacency.HUB])

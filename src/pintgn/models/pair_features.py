@@ -12,12 +12,18 @@ from torch import Tensor, nn
 
 from pintgn.events.log import EventLog
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.index import WAYS, NeighborIndex
+from pintgn.neighbors.index import CO_VISITS, WAYS, NeighborIndex
 
 WINDOWS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """How far back rates look, in units of the time scale."""
 NEWEST = 32
 """Contacts of each end that are compared with each other."""
+LAST_DESTINATIONS = 10
+"""Destinations of u that are compared with v."""
+VISITORS = 64
+"""Contacts of each destination in which its visitors are looked for."""
+NEAR = 10
+"""Contacts of a visitor within which two of its visits are near."""
 LONGEST = 2.0**62
 """No window is longer, so that a time minus a window is still a time."""
 SAMPLED, SAMPLED_FROM = 4_096, 200_000
@@ -34,6 +40,7 @@ COLUMNS = (
     *(f"{way}: {what}" for way in WAYS for what in EVER),
     *(f"{way} within {window:g}" for way in WAYS for window in WINDOWS),
     *RECENT,
+    *(f"co-visits: {what}" for what in CO_VISITS),
 )
 """Names of the columns of `pair_features`."""
 
@@ -53,7 +60,9 @@ def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_u
     ranks, partners, held, shared = (torch.from_numpy(one).view(pairs, -1) for one in contacts)
     near = torch.stack([(ranks >= 0).float(), torch.log1p(ranks.clamp_min(0))], -1)
     busy = torch.stack([partners / held.clamp_min(1), held / NEWEST], -1)
-    blocks = (torch.stack(ever, -1) * (count > 0)[..., None], within, near, busy, torch.log1p(shared))
+    visits = torch.from_numpy(history.co_visits(src, dst, LAST_DESTINATIONS, VISITORS, NEAR, time_unit))
+    together = torch.cat([torch.log1p(visits[:, :2]), torch.sqrt(visits[:, 2:])], 1)
+    blocks = (torch.stack(ever, -1) * (count > 0)[..., None], within, near, busy, torch.log1p(shared), together)
     return torch.cat([block.reshape(pairs, -1) for block in blocks], 1).numpy()
 
 

@@ -9,15 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import kernels_draws, kernels_lookups
+from pintgn.neighbors import kernels_covisits, kernels_draws, kernels_lookups
 from pintgn.neighbors.adjacency import Adjacency
 from pintgn.neighbors.queries import as_keys, as_pairs, as_queries, at_least, per_query
 
 kernels: Any = kernels_lookups  # compiled: their arguments are not for mypy to check
 draws: Any = kernels_draws
+covisits: Any = kernels_covisits
 
 WAYS = ("u to v", "v to u", "u to anyone", "anyone else to u", "v to anyone", "anyone else to v")
 """Directions that are counted. A self-loop goes out and never comes in: it is one entry."""
+CO_VISITS = (
+    "visitors of both", "visitors of both, most", "cosine", "cosine, last first", "near", "near, last first",
+    "near, most", "near, then v", "near, recent", "from the last to v",
+)  # fmt: skip
+"""Columns of `NeighborIndex.co_visits`."""
 
 
 class Neighbors(NamedTuple):
@@ -175,6 +181,31 @@ class NeighborIndex(Adjacency):
         found = self.recent_contacts_of(at_least(k, 1, "k"), unit, *asked)
         return RecentContacts(*(column.reshape(*shape, *column.shape[1:]) for column in found))
 
+    def co_visits(
+        self,
+        u: ArrayLike,
+        v: ArrayLike,
+        t: ArrayLike,
+        last: int,
+        k: int,
+        near: int,
+        unit: float,
+        *,
+        before: ArrayLike | None = None,
+    ) -> np.ndarray:  # (…, len(CO_VISITS))
+        """How many others who went where u went lately also went to v: what goes with what, by `CO_VISITS`.
+
+        A visit is an event, seen from its source; a self-loop is none. The last `last` distinct destinations i of u
+        (among its k newest contacts) are compared with v: which other nodes are among the newest visitors (within the k
+        newest contacts) of both? Their number is summed over i, and at its most; divided by the root of the number of
+        visits to i and to v (`cosine`); weighted by 1, 1/2, 1/3, … from the newest i on (`last first`). `near` counts
+        only those that went to both within `near` contacts of their own; of these, `then v`, who went to v after i,
+        and `recent`, weighted by 1 / (1 + age of the later visit in `unit`). v itself is left out as an i.
+        """
+        shape, *asked = as_pairs(u, v, t, before, self.time)
+        found = self.co_visits_of(at_least(last, 1, "last"), at_least(k, 1, "k"), at_least(near, 1, "near"), unit, *asked)
+        return found.reshape(*shape, -1)
+
     # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------
 
     def recent_of(self, k: int, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
@@ -220,6 +251,16 @@ class NeighborIndex(Adjacency):
         ids, times, numbers, _ = self._arenas
         found = RecentContacts(*(np.empty((len(u), width), np.float32) for width in (2, 2, 2, 3)))
         kernels.recent_contacts(self._heads, ids, times, numbers, u, v, t, before, k, unit, *found)
+        return found
+
+    def co_visits_of(
+        self, last: int, k: int, near: int, unit: float, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray
+    ) -> np.ndarray:  # (pairs, len(CO_VISITS))
+        size = 2 << (last * k).bit_length()  # of the table: never more than half full
+        found = np.empty((len(u), len(CO_VISITS)), np.float32)
+        scratch = np.empty(last, np.int64), np.full(size, -1, np.int64), np.empty(size, np.int64)
+        order = np.lexsort((t, u))  # an event and its negatives have their source and time in common
+        covisits.co_visits(self._heads, *self._arenas, u, v, t, before, order, k, near, unit, *scratch, found)
         return found
 
     def walks_of(
