@@ -21,8 +21,8 @@ import torch
 
 from pintgn import PINT, Stream, read_events, simulate
 from pintgn.learn.negatives import earlier_pairs, random_destination
-from pintgn.learn.tasks.link import link_loss
 from pintgn.learn.settings import Training
+from pintgn.learn.tasks.link import link_loss
 from pintgn.models.history_view import HistoryView
 
 SETTINGS: dict[str, Any] = {"dim": 64, "neighbors": 10, "pair_history": True, "historical": True}

@@ -81,8 +81,9 @@ def test_train_keeps_a_run_and_says_where(pintgn_command, shop):
 
 
 def test_dry_run_prints_the_settings_as_resolved_and_trains_nothing(pintgn_command, shop, tmp_path):
-    code, out, _ = pintgn_command("train", shop / "old.csv", "--dry-run", "--set", "train.batch=77")
+    code, out, _ = pintgn_command("train", shop / "old.csv", "--dry-run", "--set", "train.batch=77", "--for", "ranking")
     assert code == 0
+    assert 'purpose = "ranking"' in out
     (tmp_path / "again.toml").write_text(out)
     code, again, told = pintgn_command("train", shop / "old.csv", "--dry-run", "--config", tmp_path / "again.toml")
     assert again == out

@@ -15,9 +15,9 @@ from pintgn.errors import BadInput, UnknownName
 from pintgn.learn.defaults import from_training
 from pintgn.learn.negatives import earlier_pairs
 from pintgn.learn.settings import Settings, Training
-from pintgn.learn.tasks.link import link_loss
+from pintgn.learn.tasks.link import AGAINST, link_loss, ranking_loss
 from pintgn.learn.train import LEAST_RATE, learning_rate
-from tests.learn.helpers import QUICK
+from tests.learn.helpers import QUICK, random_log
 
 
 def soft(x: float) -> float:
@@ -41,6 +41,34 @@ def test_two_questions_are_learned_by_the_cross_entropy_of_three_classes():
         classes, torch.tensor([0] * 5 + [1] * 10 + [2] * 5), weight=torch.tensor([2.0, 1.0, 2.0]), reduction="sum"
     )
     assert found.item() == pytest.approx(wanted.item() / 10, rel=1e-5)
+
+
+def test_ranking_loss_is_the_cross_entropy_of_an_event_among_its_negatives_that_did_not_happen():
+    """One random and one popular negative; the first event's popular one happened. Historical ones are not ranked."""
+    rng = torch.Generator().manual_seed(0)
+    yes, random, popular, met = torch.randn(4, 2, 2, generator=rng)
+    happened = np.array([[False, True], [False, False]])
+    found = ranking_loss([yes, random, popular, met], happened, Training())
+    first = [torch.stack([yes[0, 0], random[0, 0]]), torch.stack([yes[1, 0], random[1, 0], popular[1, 0]])]
+    wanted = sum(-torch.log_softmax(one, 0)[0] for one in first) / 2 + link_loss(yes, [random, met], Training())
+    assert found.item() == pytest.approx(float(wanted), rel=1e-5)
+
+
+@pytest.mark.parametrize("asked", [1, AGAINST, AGAINST + 1])
+def test_a_run_for_ranking_draws_popular_negatives_and_chooses_by_mrr(asked):
+    log = random_log(600, 30, 0, ties=3)
+    model = PINT(dim=4, neighbors=3, historical=True)
+    run = fit(model, log, purpose="ranking", epochs=2, negatives_per_event=asked, progress=False)
+    each, events = max(asked, AGAINST), run.parts.trained[:50]
+    queries, happened = run.task.sampler(run, None)(events, np.random.default_rng(0))
+    assert len(queries) == 1 + 2 * each + 1
+    assert happened.shape == (50, 2 * each)
+    for popular in queries[1 + each : 1 + 2 * each]:
+        assert np.isin(popular.dst, events.dst).all(), "destinations of the batch itself"
+    assert {entry["chosen_by"] for entry in run.history} == {"mrr"}
+    best = max(run.history, key=lambda entry: entry["val"]["all"]["mrr"])
+    assert run.best_epoch == best["epoch"]
+    assert 0 < best["val"]["all"]["ap"] <= 1, "scores against random ones are measured, too"
 
 
 def test_a_second_question_leaves_the_first_logits_gradient_finite_at_any_scale():

@@ -10,7 +10,7 @@ from pintgn.errors import UnknownName
 from pintgn.events.schema import Schema
 from pintgn.learn import negatives
 from pintgn.learn.metrics import CHUNK
-from pintgn.learn.negatives import KINDS, draw, random_destination
+from pintgn.learn.negatives import KINDS, current_destination, draw, is_event, random_destination
 from pintgn.learn.protocol import Parts, destinations
 from tests.learn.helpers import random_log
 
@@ -26,6 +26,19 @@ def pairs(log, t0=None, t1=None):
     keep &= True if t0 is None else log.t >= t0
     keep &= True if t1 is None else log.t <= t1
     return set(zip(log.src[keep].tolist(), log.dst[keep].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("ties", [1, 8])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_did_happen_is_told_from_negatives(seed, ties):
+    part = random_log(400, 12, seed, ties=ties)[100:300]
+    query = current_destination(part, np.random.default_rng(seed))
+    events = set(zip(part.src.tolist(), part.dst.tolist(), part.t.tolist(), strict=True))
+    asked = zip(query.src.tolist(), query.dst.tolist(), query.t.tolist(), strict=True)
+    wanted = [one in events for one in asked]
+    assert is_event(query, part).tolist() == wanted
+    assert any(wanted)
+    assert not all(wanted)
 
 
 @pytest.mark.parametrize("kind", ["historical", "inductive"])

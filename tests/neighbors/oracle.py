@@ -80,12 +80,13 @@ class Naive:
         """As `CO_VISITS` has it."""
         sources = {number: a for a, _, _, number in self.events}
 
-        def visits(node, out):  # the other ends of its newest contacts, as their source or not, without u and self-loops
+        def visits(node, out):
+            """The other ends of its newest contacts, as their source or not, without u and self-loops."""
             found = self.recent(node, t, k, before=before)
             return [(one, when) for one, when, n in found if (sources[n] == node) == out and one not in (node, u)]
 
         def newest(found):
-            return {one: when for one, when in reversed(found)}
+            return dict(reversed(found))
 
         def window(node, when):
             times = [entry[1] for entry in self.entries(node, t, before=before)]  # newest first

@@ -68,6 +68,14 @@ class TrainingOptions:
     """Short for settings of [train]."""
 
     epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None
+    purpose: Annotated[
+        str | None,
+        Option(
+            "--for",
+            metavar="PURPOSE",
+            help="ranking: put what comes next before all others, for recommending; select on MRR. Default: scores.",
+        ),
+    ] = None
     train_until: Annotated[
         str | None,
         Option(metavar="TIME", help="Train on events before this date or time, in place of the first 70 %."),

@@ -49,6 +49,18 @@ def random_destination(log: EventLog) -> Negatives:
     return lambda part, rng: part.query.toward(pool[rng.integers(0, len(pool), len(part))])
 
 
+def current_destination(part: EventLog, rng: np.random.Generator) -> Query:
+    """Each event's source and time with the destination of another event of the batch: of what is popular now."""
+    return part.query.toward(part.dst[rng.integers(0, len(part), len(part))])
+
+
+def is_event(query: Query, part: EventLog) -> np.ndarray:  # (q,) bool
+    """Which of the queries, one for each event of a part, are about what did happen then: an event of the part."""
+    _, moment = np.unique(np.stack([part.src, part.t.view(np.int64)]), axis=1, return_inverse=True)
+    width = np.int64(max(part.dst.max(initial=0), query.dst.max(initial=0)) + 1)
+    return np.isin(moment * width + query.dst, moment * width + part.dst)
+
+
 def earlier_pairs(log: EventLog) -> Negatives:
     """A pair that met before the batch's first time and is not in the batch, in place of each event's; for training.
 

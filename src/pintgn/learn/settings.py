@@ -32,6 +32,7 @@ from pintgn.positions.relative import WIDTH
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
+PURPOSES = ("scores", "ranking")
 QUESTIONS: dict[str, Any] = {
     "link": "pintgn.learn.tasks.link:Link",
     "return": "pintgn.learn.tasks.when:When",
@@ -42,6 +43,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {
         "schedule": "constant",
         "negatives_per_event": 1,
+        "purpose": "scores",
         "train_until": None,
         "val_until": None,
     },
@@ -63,6 +65,8 @@ class Training:
         patience: stop after so many epochs in a row without a better validation figure. When neither it nor `epochs` is
             given, half of the epochs, at least 5 and at most 10; with `epochs` alone, never.
         tolerance: how much better counts as better; the best epoch is kept however small its lead.
+        purpose: what links are scored for: `scores` tells an event from a random destination; `ranking` also puts it
+            before several others at once, some of which are popular now, and chooses the epoch by MRR.
         choose_by: the figure on validation that decides: `ap`, `chunked_ap` (the papers') or `auc`.
         batch: events per step.
         learning_rate: of Adam; from the size of the log when not given.
@@ -89,6 +93,7 @@ class Training:
     epochs: int | None = None
     patience: int | None = None
     tolerance: float = 5e-4
+    purpose: str = "scores"
     choose_by: str = "ap"
     batch: int = 200
     learning_rate: float | None = None
@@ -126,6 +131,7 @@ class Training:
             raise BadInput(f"train.average={self.average}; it is at least 0 and below 1.")
         for name, known in (
             ("protocol", PROTOCOLS),
+            ("purpose", PURPOSES),
             ("choose_by", CHOOSE_BY),
             ("schedule", SCHEDULES),
         ):

@@ -195,7 +195,7 @@ class HistoryView:
         return self.index.recent_contacts_of(k, unit, *self._flat(u, v))
 
     def co_visits(self, u: np.ndarray, v: np.ndarray, last: int, k: int, near: int, unit: float) -> np.ndarray:
-        """How many others who went where u went lately also went to v (pairs, `CO_VISITS`). u and v broadcast together."""
+        """How many others who went where u went lately also went to v (pairs, `CO_VISITS`); they broadcast together."""
         return self.index.co_visits_of(last, k, near, unit, *self._flat(u, v))
 
     def positions(self, nodes: np.ndarray, roots: np.ndarray, query_of: np.ndarray | None = None) -> Reads:

@@ -203,7 +203,9 @@ class NeighborIndex(Adjacency):
         and `recent`, weighted by 1 / (1 + age of the later visit in `unit`). v itself is left out as an i.
         """
         shape, *asked = as_pairs(u, v, t, before, self.time)
-        found = self.co_visits_of(at_least(last, 1, "last"), at_least(k, 1, "k"), at_least(near, 1, "near"), unit, *asked)
+        found = self.co_visits_of(
+            at_least(last, 1, "last"), at_least(k, 1, "k"), at_least(near, 1, "near"), unit, *asked
+        )
         return found.reshape(*shape, -1)
 
     # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.log import EventLog
+from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.calibration import Calibration, expected_error, next_slope
 from pintgn.learn.measure import (
@@ -31,9 +32,11 @@ from pintgn.learn.negatives import (
     Candidates,
     Drawn,
     Negatives,
+    current_destination,
     draw,
     draw_each,
     earlier_pairs,
+    is_event,
     random_destination,
 )
 from pintgn.learn.settings import CHOOSE_BY, Training
@@ -51,6 +54,10 @@ NEXT_EVENTS, NEXT_AMONG = 500, 100
 """Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
 HEURISTICS = ("edgebank", "heuristic")
 """Training-free rows beside the figures of links."""
+AGAINST = 3
+"""Negatives of each kind, random and popular now, that an event is ranked against in training."""
+RANKED, AMONG = 1_000, 1_000
+"""Events of validation, evenly taken, and destinations that each is ranked among, where an epoch is chosen by MRR."""
 ONE_SCORE = ", one score"
 """Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
 
@@ -65,21 +72,44 @@ class Link(Task):
     choices: tuple[str, ...] = CHOOSE_BY
 
     def sampler(self, run: Run, negatives: Negatives | None) -> Sampler:
-        parts = run.parts
-        draws = [negatives or random_destination(parts.train)] * run.settings.train.negatives_per_event
-        if len(run.model.questions) > 1:
-            draws.append(earlier_pairs(parts.trained))
-        return lambda events, rng: ([events.query, *(draw(events, rng) for draw in draws)], None)
+        parts, settings = run.parts, run.settings.train
+        each = settings.negatives_per_event
+        random: Negatives = negatives or random_destination(parts.train)
+        historical = [earlier_pairs(parts.trained)] if len(run.model.questions) > 1 else []
+        if settings.purpose != "ranking":
+            draws = [random] * each + historical
+            return lambda events, rng: ([events.query, *(draw(events, rng) for draw in draws)], None)
+        each = each if run.model.learns_at_once else max(each, AGAINST)  # whose rows are all held in memory
+
+        def sample(events: EventLog, rng: np.random.Generator) -> tuple[list[Query], Labels]:
+            ranked = [draw(events, rng) for draw in [random] * each + [current_destination] * each]
+            happened = np.stack([is_event(query, events) for query in ranked], 1)
+            return [events.query, *ranked, *(draw(events, rng) for draw in historical)], happened
+
+        return sample
 
     def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
-        return link_loss(answers[0], answers[1:], settings)
+        if settings.purpose != "ranking":
+            return link_loss(answers[0], answers[1:], settings)
+        return ranking_loss(answers, labels, settings)
+
+    def chosen_by(self, settings: Training) -> str:
+        return "mrr" if settings.purpose == "ranking" else super().chosen_by(settings)
 
     def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
         model.learn(columns, seed)
 
     def validate(self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None) -> Groups:
+        val = run.parts.val
         stream = run.new_stream() if run.settings.train.protocol == "paper" else after_training()
-        return self._figures(run, stream, run.parts.val, negatives)
+        figures = self._figures(run, stream, val, negatives)
+        if run.settings.train.purpose != "ranking":
+            return figures
+        events = val.scored_events
+        only = evenly(len(events), RANKED)
+        among, new = Candidates(run.parts.until(val), val, AMONG, run.seed), run.parts.is_new(events)[only]
+        ranked = rank_part(after_training(), val, among, new, None, only)
+        return {group: {"mrr": ranked[group].get("mrr")} | found for group, found in figures.items()}
 
     def measure(self, run: Run, after_training: Callable[[], Stream], test: bool, negatives: Any = None) -> Stream:
         parts = run.parts
@@ -205,6 +235,19 @@ def link_loss(yes: Tensor, no: list[Tensor], settings: Training) -> Tensor:
     for z in historical:
         loss = loss + _missed(z, 1)
     return loss
+
+
+def ranking_loss(answers: list[Tensor], happened: np.ndarray, settings: Training) -> Tensor:
+    """Cross-entropy of an event among its negatives, random ones and as many that are popular now, of which those that
+    `happened` (q, negatives) are left out; and `link_loss` against the random ones, which makes logits probabilities.
+    """
+    each = happened.shape[1] // 2
+    first = torch.stack([z if z.ndim == 1 else z[:, 0] for z in answers[: 1 + 2 * each]], 1)  # (q, 1 + negatives)
+    others = first[:, 1:].masked_fill(torch.from_numpy(happened).to(first.device), -torch.inf)
+    ranked = torch.logsumexp(torch.cat([first[:, :1], others], 1), 1) - first[:, 0]
+    random, historical = answers[1 : 1 + each], answers[1 + 2 * each :]
+    plain = dataclasses.replace(settings, negatives_per_event=each)
+    return ranked.mean() + link_loss(answers[0], [*random, *historical], plain)
 
 
 def _total(z: Tensor) -> Tensor:  # (q,)
