@@ -52,6 +52,8 @@ SIZES = {
     "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.evaluate.MOST": "tests/learn/test_evaluate.py::test_of_many_events_stretches_are_scored_and_it_is_said",
+    "learn.tasks.link.RANKED": "tests/learn/test_loss.py",
+    "learn.tasks.link.AMONG": "tests/learn/test_loss.py",
     "learn.tasks.link.NEXT_AMONG": "tests/learn/test_next.py::test_few_events_or_few_others_are_as_good_as_there_are",
     "learn.tasks.link.NEXT_EVENTS": "tests/learn/test_next.py::test_few_events_or_few_others_are_as_good_as_there_are",
     "learn.relation_ranks.ANSWERS": "tests/learn/test_relations.py::test_no_rank_depends_on_batches",

@@ -13,8 +13,10 @@ import torch
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput, UnknownName
 from pintgn.learn.defaults import from_training
-from pintgn.learn.negatives import earlier_pairs
+from pintgn.learn.measure import rank_part
+from pintgn.learn.negatives import destinations, earlier_pairs
 from pintgn.learn.settings import Settings, Training
+from pintgn.learn.tasks import link
 from pintgn.learn.tasks.link import AGAINST, link_loss, ranking_loss
 from pintgn.learn.train import LEAST_RATE, learning_rate
 from tests.learn.helpers import QUICK, random_log
@@ -69,6 +71,23 @@ def test_a_run_for_ranking_draws_popular_negatives_and_chooses_by_mrr(asked):
     best = max(run.history, key=lambda entry: entry["val"]["all"]["mrr"])
     assert run.best_epoch == best["epoch"]
     assert 0 < best["val"]["all"]["ap"] <= 1, "scores against random ones are measured, too"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_the_mrr_that_chooses_is_of_so_many_events_among_so_many_destinations(monkeypatch, more):
+    """Of fewer where there are fewer; events come in whole chunks of 200."""
+    log = random_log(4_000, 60, 0, ties=1)
+    seen = []
+    monkeypatch.setattr(link, "rank_part", lambda *given: seen.append(given) or rank_part(*given))
+    run = fit("edgebank", log, purpose="ranking", hidden=0.0, progress=False)
+    events, pool = len(run.parts.val), len(destinations(run.parts.until(run.parts.val)))
+    monkeypatch.setattr(link, "RANKED", events + more)
+    monkeypatch.setattr(link, "AMONG", pool + more)
+    found = run.task.validate(run, lambda: run.stream_after(run.parts.train), None)
+    _, _, among, new, _, only = seen[-1]
+    assert only.sum() == len(new) == (events if more >= 0 else events // 200 * 200 - (200 if events % 200 == 0 else 0))
+    assert among.count == min(pool + more, pool)
+    assert 0 < found["all"]["mrr"] <= 1
 
 
 def test_a_second_question_leaves_the_first_logits_gradient_finite_at_any_scale():
