@@ -15,15 +15,15 @@ PACKAGE = ROOT / "src" / "pintgn"
 
 
 def import_table() -> dict[str, set[str] | None]:
-    """Room -> rooms it may import (None: anything), read from the table in docs/architecture.md."""
+    """Package -> packages it may import (None: anything), read from the table in docs/architecture.md."""
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", (ROOT / "docs" / "architecture.md").read_text(), re.M)
     return {
-        room: None if allowed.strip() == "anything" else {name.strip() for name in allowed.split(",")} - {""}
-        for room, allowed in rows
+        package: None if allowed.strip() == "anything" else {name.strip() for name in allowed.split(",")} - {""}
+        for package, allowed in rows
     }
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
@@ -40,33 +40,33 @@ def imports_of(source: str) -> set[str]:
     return found
 
 
-def test_every_file_imports_only_what_its_room_may():
+def test_every_file_imports_only_what_its_package_may():
     table = import_table()
     broken = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if room in ("__init__", "__main__"):
+        package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if package in ("__init__", "__main__"):
             continue
-        assert room in table, f"{path.name}: room {room!r} is missing from docs/architecture.md"
+        assert package in table, f"{path.name}: package {package!r} is missing from docs/architecture.md"
         for module in imports_of(path.read_text()) - {"pintgn.__version__"}:
-            allowed, target = table[room], room_of(module)
-            if target != room and allowed is not None and target not in allowed:
+            allowed, target = table[package], package_of(module)
+            if target != package and allowed is not None and target not in allowed:
                 broken.append(f"{path.relative_to(PACKAGE)} imports {module}")
-            if target == "cli" and room != "cli":
+            if target == "cli" and package != "cli":
                 broken.append(f"{path.relative_to(PACKAGE)} imports the command line")
     assert not broken, "\n".join(broken)
 
 
-def test_the_table_lists_no_room_twice_and_has_no_cycle():
-    table = {room: allowed for room, allowed in import_table().items() if allowed is not None}
+def test_the_table_lists_no_package_twice_and_has_no_cycle():
+    table = {package: allowed for package, allowed in import_table().items() if allowed is not None}
     done: set[str] = set()
     while len(done) < len(table):
-        free = [room for room, allowed in table.items() if room not in done and allowed <= done]
-        assert free, f"rooms import each other in a circle: {sorted(set(table) - done)}"
+        free = [package for package, allowed in table.items() if package not in done and allowed <= done]
+        assert free, f"packages import each other in a circle: {sorted(set(table) - done)}"
         done |= set(free)
 
 
-def test_kernels_import_numpy_numba_and_kernels_of_their_room_only():
+def test_kernels_import_numpy_numba_and_kernels_of_their_package_only():
     for path in PACKAGE.rglob("kernels*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = []
@@ -91,6 +91,36 @@ def test_importing_the_package_loads_nothing_but_itself():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
     assert {name for name in loaded if name.startswith("pintgn")} == {"pintgn"}
     assert {name.split(".")[0] for name in loaded} - sys.stdlib_module_names == {"pintgn", "lazy_loader"}
+
+
+def missing_files(text: str) -> list[str]:
+    """Files that a page names in backticks and that are neither in the package nor in the repository."""
+    named = set(re.findall(r"`([\w./-]+\.py)`", text))
+    return sorted(name for name in named if not (PACKAGE / name).is_file() and not (ROOT / name).is_file())
+
+
+def unknown_names(text: str) -> list[str]:
+    """Python names that a page names in backticks and that occur nowhere in the package's code."""
+    known = set()
+    for path in PACKAGE.rglob("*.py"):
+        known |= set(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            known |= {getattr(node, field, None) for field in ("id", "attr", "name", "arg")}
+    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    named = {name for name in re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`", text) if not name.endswith(".py")}
+    return sorted(name for name in named if not set(name.split(".")) <= known)
+
+
+def test_the_page_about_architecture_names_only_what_exists():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert missing_files(page) == []
+    assert set(unknown_names(page)) == {"NO_COLOR", "NUMBA_CACHE_DIR"}  # of the environment
+
+
+def test_a_name_that_is_gone_is_found():
+    page = "Look into `stream/core.py`, `learn/words.py` and `core.py`; `Stream.fork` beside `Stream.looks_ahead`."
+    assert missing_files(page) == ["core.py", "learn/words.py"]
+    assert unknown_names(page) == ["Stream.looks_ahead"]
 
 
 def test_files_stay_readable():
