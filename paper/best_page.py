@@ -99,10 +99,10 @@ def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
     return [
         ("Random negatives: AP over chunks of 200", _random(rows)),
         ("Other kinds of negatives: AP over chunks of 200, the same models", _other_kinds(rows)),
-        ("Beside simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
-        ("Logs unlike these: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
+        ("Compared with simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
+        ("Other logs: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
         ("Ranked against all destinations (tgbl-wiki)", _ranking(rows)),
-        ("What each part is worth: AP without it minus AP with it, random negatives, as of each query", _parts(rows)),
+        ("Ablations: AP without a part minus AP with it, random negatives, as of each query", _parts(rows)),
     ]
 
 
