@@ -15,7 +15,8 @@ from pintgn import PINT, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
 from pintgn.live import candidates, embeddings, recommend
-from pintgn.live.candidates import Candidates
+from pintgn.live.candidates import Candidates, standing
+from pintgn.live.live import Live
 from tests.learn.helpers import QUICK, random_log
 
 pytestmark = pytest.mark.learning
@@ -98,6 +99,17 @@ def test_a_source_has_so_many_candidates_and_no_more(live, count):
     assert [row[row >= 0].tolist() for row in found] == [row.tolist() for row in one_by_one]
 
 
+def test_at_the_clock_nobody_is_popular_by_its_events(untidy):
+    live = Live(untidy.run, untidy.run.deployed.stream.fork())
+    at, nodes = live.time_of(), np.arange(len(live.names))
+    before = standing(live, nodes, at)
+    live.observe([(live.names.ids[u], live.names.ids[v], at) for u, v in ((0, 1), (1, 0), (2, 2), (0, 1))])
+    assert np.array_equal(standing(live, nodes, at), before)
+    degree, last = standing(live, nodes, at + 1)
+    assert (degree - before[0])[:4].tolist() == [3, 3, 1, 0]
+    assert (last[:3] == at).all()
+
+
 def test_enough_candidates_are_all_destinations_and_give_the_exact_answer(live, monkeypatch):
     monkeypatch.setattr(recommend, "CANDIDATES", 8 * len(pool(live)))
     since = int(live.run.log.t[-700])
@@ -124,7 +136,7 @@ def test_among_few_candidates_the_best_are_as_they_would_be_among_all(live, monk
 
 def test_a_source_is_not_recommended_to_itself_unless_there_are_self_loops(untidy):
     own = [row for row in untidy.recommend_many("all", 30, exact=False).to_pylist() if row["src"] == row["dst"]]
-    assert bool(own) == untidy.self_loops
+    assert bool(own) == untidy.destinations.loops_before(untidy.time_of())
 
 
 @pytest.mark.parametrize(("offset", "some"), [(-1, True), (0, False), (1, False)])

@@ -24,7 +24,9 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import QUESTIONS, Settings
 from pintgn.learn.tasks.column import Column
 from pintgn.learn.tasks.task import Task
+from pintgn.live import recommend as recommending
 from pintgn.live.live import Live
+from pintgn.live.snapshot import Snapshot, restore
 from pintgn.stream import Stream
 from tests.learn.helpers import tiny
 
@@ -94,6 +96,12 @@ def unknown_others(columns: dict[str, np.ndarray], at: int, task: dict) -> dict[
     return columns | {name: values}
 
 
+def with_newcomers(columns: dict[str, np.ndarray], at: int) -> dict[str, np.ndarray]:
+    """Some destinations from a time on, those of its own events among them, are nodes that nobody has met before."""
+    new = (columns["t"] >= at) & ((columns["dst"] % 3 == 0) | (columns["t"] == at))
+    return columns | {"dst": np.where(new, columns["dst"] + NODES, columns["dst"])}
+
+
 def log_of(columns: dict[str, np.ndarray]) -> EventLog:
     given = {name: column.tolist() for name, column in columns.items()}
     return pintgn.read_events(given, features=["amount", "kind"], columns=pintgn.Columns(categorical=["kind"]))
@@ -118,9 +126,7 @@ def test_what_evaluate_finds_before_t_does_not_depend_on_what_follows(kind):
     columns, task = rows_of(1, EVENTS), KINDS[kind]
     first = trained(kind).parts.test.first
     at = columns["t"][first]
-    other = unknown_others(other_from(columns, first, seed=5), at, task)
-    new = (other["t"] >= at) & (other["dst"] % 3 == 0)
-    other["dst"] = np.where(new, other["dst"] + NODES, other["dst"])  # nobody has met them before
+    other = with_newcomers(unknown_others(other_from(columns, first, seed=5), at, task), at)
     runs = trained(kind), fitting.fit(settings_of(kind), log_of(other))
     links = trained(kind).settings.task.scores_links and "relation" not in task
     how = {"negatives": ["random", "historical", "inductive"], "rank": "all"} if links else {}
@@ -133,7 +139,8 @@ def later_rows(task: dict, scramble: bool) -> tuple[dict[str, np.ndarray], int]:
     """Events after the log, and T, the time of several of them; from there on they are others, if that is asked."""
     columns = rows_of(2, 120, begin=EVENTS)
     at = int(columns["t"][70])
-    return (unknown_others(other_from(columns, 70, seed=6), at, task) if scramble else columns), at
+    other = with_newcomers(unknown_others(other_from(columns, 70, seed=6), at, task), at)
+    return (other if scramble else columns), at
 
 
 def observed(kind: str, columns: dict[str, np.ndarray], **options) -> Live:
@@ -172,22 +179,33 @@ def test_what_predict_says_about_t_does_not_depend_on_events_at_t(kind):
     assert answers[0].equals(answers[2])
     later = [live.predict(pairs, at=at + 1) for live in lives]
     assert not later[1].equals(later[2]), "else nothing was scrambled"
+    pairs["dst"][:5] = [NODES + 1] * 5  # whom only the events at T may have met
+    answers = [live.predict(pairs, at=at).drop(["notes"]) for live in lives]
+    assert answers[0].equals(answers[1])
+    assert answers[0].equals(answers[2])
     with pytest.raises(StaleQuery):
         lives[1].predict(pairs, at=at - 1)
 
 
 @every_kind
-def test_what_recommend_says_about_t_does_not_depend_on_events_at_t(kind):
+def test_what_recommend_says_about_t_does_not_depend_on_events_at_t(kind, tmp_path):
+    """Nor who is recommended, and to whom: some are met for the first time at T."""
     lives, at = lives_at(kind)
+    Snapshot.of(lives[2]).write(tmp_path)
+    lives.append(restore(trained(kind), tmp_path))
     relation = {"relation": "buy"} if kind == "relation" else {}
     if not trained(kind).settings.task.scores_links:
         with pytest.raises(BadInput):
             lives[0].recommend(3, at=at)
         return
-    tables = [live.recommend_many("all", k=NODES, at=at, **relation) for live in lives]
-    assert tables[0].num_rows > NODES
-    assert tables[0].equals(tables[1])
-    assert tables[0].equals(tables[2])
+    asked = [{}, {"exact": False, "k": 2}, {"active_since": at - 3}, {"exclude_met": True}]
+    asked += [{"relation": "^buy"}] if relation else []
+    for one in asked:
+        with patch.object(recommending, "CANDIDATES", 8):  # two of them are popular ones
+            tables = [live.recommend_many("all", **{"k": 30, "at": at, **relation, **one}) for live in lives]
+        assert tables[0].num_rows >= NODES
+        for table in tables[1:]:
+            assert table.equals(tables[0])
     assert (
         not lives[1]
         .recommend_many("all", at=at + 1, **relation)

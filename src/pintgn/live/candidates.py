@@ -37,9 +37,8 @@ class Candidates:
         self.index, self.when, self.count = live.stream.index, when, count
         self.allowed = np.zeros(int(nodes.max(initial=-1)) + 1, bool)
         self.allowed[nodes] = True
-        table = live.nodes
-        nodes = nodes[nodes < len(table.degree)]
-        common = [_largest(nodes, column.values[nodes], count // 8) for column in (table.degree, table.last)]
+        nodes = nodes[nodes < len(live.nodes.degree)]
+        common = [_largest(nodes, column, count // 8) for column in standing(live, nodes, when)]
         self.popular = np.unique(np.concatenate(common))
 
     def __call__(self, src: np.ndarray) -> np.ndarray:  # (s, c)
@@ -70,6 +69,18 @@ class Candidates:
             )
             found.append((rows, nodes, weights))
         return _summed(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def standing(live: Live, nodes: np.ndarray, at: Any) -> tuple[np.ndarray, np.ndarray]:  # (n,) each
+    """How many contacts nodes had before a time, which is not before the clock, and when the last was."""
+    degree, last = live.nodes.degree.values[nodes], live.nodes.last.values[nodes]
+    now = np.flatnonzero(last >= at)  # a question at the clock does not see the events at the clock
+    if len(now):
+        index, some = live.stream.index, nodes[now]
+        degree[now] -= index.count(some, live.time_of()) - index.count(some, at)
+        earlier = index.recent(some, at, 1)
+        last[now] = np.where(earlier.mask, earlier.t, np.minimum(live.nodes.first.values[some], at))[:, 0]
+    return degree, last
 
 
 def _largest(nodes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:

@@ -92,9 +92,8 @@ class Live:
         self.covered = covered  # of the events that are numbered here, so many are in the run's own log
         self.targets = 0  # of the numbers so far, so many are targets that came by themselves
         self.total = covered  # the number of the newest event; the first after the log of the first run is 1
-        self.self_loops = bool((log.src == log.dst)[log.learnable].any())
         self.destinations = Destinations()
-        self.destinations.observe(log.dst, log.learnable, len(self.names))
+        self.destinations.observe(log.src, log.dst, log.t, log.learnable, len(self.names))
         self.observed_logs = [log]  # what has been observed, where deletions need to know
         self._of_thread = threading.local()
 
@@ -296,7 +295,7 @@ class Live:
         `progress` is True for a bar, or called with how many sources are done, and of how many."""
         assert callable(progress)  # by `takes_progress`
         request = Request(k, at, among, exclude_met, active_since, exact, relation)
-        return self.answerer.recommendations(self, sources(self, src, relation), request, progress)
+        return self.answerer.recommendations(self, sources(self, src, relation, at), request, progress)
 
     def explain(
         self,

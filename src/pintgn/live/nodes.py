@@ -140,10 +140,13 @@ class NodeTable:
 
 
 class Destinations:
-    """Destinations in the order in which they were first met."""
+    """Destinations in the order in which they were first met, and when a source was first its own."""
 
     def __init__(self) -> None:
         self._met, self._is_met = Growing(np.int64), np.zeros(0, bool)
+        self.clock: Any = None
+        self.settled = 0  # how many were met before the clock: simultaneous events do not see each other
+        self.first_loop: Any = None
 
     def __len__(self) -> int:
         return len(self._met)
@@ -153,9 +156,33 @@ class Destinations:
         """Node numbers."""
         return self._met.values
 
-    def observe(self, dst: np.ndarray, learnable: np.ndarray, nodes: int) -> np.ndarray:  # (e,)
-        """Add those of learnable events; returns how many had been met before each event. `nodes` is how many nodes
-        there are."""
+    def as_of(self, at: Any) -> np.ndarray:
+        """Node numbers of those met before a time, which is not before the clock."""
+        return self.values if self.clock is None or at > self.clock else self.values[: self.settled]
+
+    def loops_before(self, at: Any) -> bool:
+        """True if there was a self-loop before a time."""
+        return self.first_loop is not None and bool(self.first_loop < at)
+
+    def observe(
+        self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, learnable: np.ndarray, nodes: int
+    ) -> np.ndarray:  # (e,)
+        """Learnable events happen, in order of time; returns how many destinations had been met before each. `nodes` is
+        how many nodes there are."""
+        if self.first_loop is None and (loops := np.flatnonzero((src == dst) & learnable)).size:
+            self.first_loop = t[loops[0]].item()
+        before = self._add(dst, learnable, nodes)
+        newest = int(np.searchsorted(t, t[-1])) if len(t) else 0  # the first event of the last group
+        if newest or (len(t) and t[0] != self.clock):
+            self.settled, self.clock = int(before[newest]), t[-1].item()
+        return before
+
+    def restore(self, met: np.ndarray, nodes: int, settled: int | None, clock: Any, first_loop: Any) -> None:
+        """Those of a snapshot, which may lack how many were settled: then all are."""
+        self._add(met, np.ones(len(met), bool), nodes)
+        self.settled, self.clock, self.first_loop = len(self) if settled is None else settled, clock, first_loop
+
+    def _add(self, dst: np.ndarray, learnable: np.ndarray, nodes: int) -> np.ndarray:  # (e,)
         if len(self._is_met) < nodes:
             self._is_met = np.concatenate([self._is_met, np.zeros(2 * nodes - len(self._is_met), bool)])
         new = learnable & ~self._is_met[dst]

@@ -127,11 +127,10 @@ def _observe_blocks(
 def _observe_block(live: Live, events: Events, learnable: np.ndarray, wanted: np.ndarray | None) -> np.ndarray:
     if len(live.stream.history.node_marks) < len(live.names.ids):
         live.stream.history.node_marks = live.names.marks
-    before = live.destinations.observe(events.dst, learnable, len(live.names.ids))
+    before = live.destinations.observe(events.src, events.dst, events.t, learnable, len(live.names.ids))
     numbers = np.arange(live.total + 1, live.total + 1 + len(events.t))
     logits = live.prequential.observe(live, Block(events, learnable, numbers, before, wanted))
     live.nodes.observe(events.src, events.dst, events.t)
-    live.self_loops |= bool((events.src == events.dst)[learnable].any())
     live.total += len(events.t)
     return logits
 

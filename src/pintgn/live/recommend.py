@@ -14,10 +14,11 @@ from pintgn.events.log import Query
 from pintgn.events.moment import read_time
 from pintgn.learn.calibration import next_probabilities
 from pintgn.learn.measure import PAIRS
-from pintgn.live.candidates import CANDIDATES, EXACT, Candidates
+from pintgn.live.candidates import CANDIDATES, EXACT, Candidates, standing
 from pintgn.live.nodes import note_words
 from pintgn.live.questions import check_links
 from pintgn.neighbors.contents import contents
+from pintgn.neighbors.index import WAYS
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live
@@ -64,20 +65,19 @@ class Pool:
     def __init__(self, live: Live, src: Sequence[Any], at: Any, request: Request):
         among, active_since, side = request.among, request.active_since, side_of(live, request.relation)
         self.live, self.at, self.exclude_met = live, at, request.exclude_met
-        self.without_self = among is None and not live.self_loops
+        self.without_self = among is None and not live.destinations.loops_before(at)
         if isinstance(among, str):
             raise BadInput(f"among={among!r}; it is a list of ids, as in among=[{among!r}].")
         ids = [] if among is None else [live.codec.id(one) for one in dict.fromkeys(among)]
         mine = [live.codec.id(one) for one in src]
         ends = live.names.find_pairs(*((ids, mine) if side else (mine, ids)))
         self.src, asked = ends[::-1] if side else ends
-        self.nodes = pool_of(live, side) if among is None else asked
+        self.nodes = pool_of(live, at, side) if among is None else asked
         self._own = None if among is None else ids
         if active_since is not None:
             since = read_time(active_since, live.schema.time, live.codec.dtype, bound=True)
-            last, known = live.nodes.last.values, self.nodes < len(live.nodes.last)
-            keep = known.copy()
-            keep[known] = last[self.nodes[known]] >= since
+            keep = self.nodes < len(live.nodes.last)
+            keep[keep] = standing(live, self.nodes[keep], at)[1] >= since
             self.nodes = self.nodes[keep]
             self._own = None if self._own is None else [one for one, kept in zip(self._own, keep, strict=True) if kept]
         self._column = np.full(int(max(self.nodes.max(initial=-1), len(live.names))) + 1, -1)
@@ -173,24 +173,24 @@ def recommend_rows(live: Live, ids: list[Any], request: Request, progress: Calla
     })  # fmt: skip
 
 
-def sources(live: Live, src: Iterable[Any] | str, relation: Any) -> list[Any]:
-    """The ids of sources, each once."""
+def sources(live: Live, src: Iterable[Any] | str, relation: Any, at: Any = None) -> list[Any]:
+    """The ids of sources, each once; all are those that had acted before a time."""
     if isinstance(src, str):
         if src != "all":
             raise BadInput(f"src={src!r}; it is a list of ids, or 'all'. For one source: recommend({src!r}).")
-        return all_sources(live, side_of(live, relation))
+        return all_sources(live, side_of(live, relation), live.time_of(at))
     return [live.codec.id(one) for one in dict.fromkeys(src)]
 
 
-def all_sources(live: Live, side: int) -> list[Any]:
-    """The id of every node that has acted, or, of side 1, to which something was done, in the order in which they were
-    first met."""
+def all_sources(live: Live, side: int, at: Any) -> list[Any]:
+    """The id of every node that had acted before a time, or, of side 1, to which something was done, in the order in
+    which they were first met."""
     if side:
-        return [live.names.ids[node] for node in np.sort(live.destinations.values).tolist()]
-    held = contents(live.stream.index)
-    met = np.flatnonzero(held.lengths)
-    log = live.run.log
-    acted = np.union1d(met[held.sent[held.starts[met]] > 0], log.src[log.learnable])
+        return [live.names.ids[node] for node in np.sort(live.destinations.as_of(at)).tolist()]
+    index, log = live.stream.index, live.run.log
+    met = np.flatnonzero(contents(index).lengths)
+    sent = index.pair_history(met, met, at).counts[:, WAYS.index("u to anyone")]
+    acted = np.union1d(met[sent > 0], log.src[log.learnable & (log.t < at)])
     return [live.names.ids[node] for node in acted.tolist() if node != live.schema.dummy]
 
 
@@ -209,12 +209,12 @@ def next_slope(live: Live) -> float:
     return 1.0 if live.run.next_slope is None else live.run.next_slope
 
 
-def pool_of(live: Live, side: int = 0) -> np.ndarray:
-    """Node numbers that can be recommended to someone of a side, sorted: to a source all destinations so far; to a
-    destination, by an inverse relation, all sources, or everyone where sides are separate namespaces."""
+def pool_of(live: Live, at: Any, side: int = 0) -> np.ndarray:
+    """Node numbers that can be recommended to someone of a side at a time, sorted: to a source all destinations before
+    it; to a destination, by an inverse relation, all sources, or everyone where sides are separate namespaces."""
     if not side:
-        return np.sort(live.destinations.values)
-    met = live.nodes.degree.values > 0
+        return np.sort(live.destinations.as_of(at))
+    met = (live.nodes.degree.values > 0) & (live.nodes.first.values < at)
     if live.names.separate_namespaces:
         met &= np.array(live.names.sides[: len(met)]) == 0
     return np.flatnonzero(met)
@@ -232,12 +232,12 @@ def rank(live: Live, src: np.ndarray, nodes: np.ndarray, when: Any, relation: An
 def candidates(live: Live, src: Any, at: Any = None, relation: Any = None) -> np.ndarray:
     """Node numbers that can be recommended to src: its whole pool, or candidates of more than are ranked."""
     check_links(live)
-    side = side_of(live, relation)
-    pool, node = pool_of(live, side), live.names.find([live.codec.id(src)], side)
+    side, when = side_of(live, relation), live.time_of(at)
+    pool, node = pool_of(live, when, side), live.names.find([live.codec.id(src)], side)
     if ranks_some(len(pool), None):
-        found = Candidates(live, pool, live.time_of(at))(node)[0]
+        found = Candidates(live, pool, when)(node)[0]
         pool = found[found >= 0]
-    return pool if live.self_loops else pool[pool != node]
+    return pool if live.destinations.loops_before(when) else pool[pool != node]
 
 
 def rank_candidates(live: Live, src: Any, pool: np.ndarray, at: Any = None, relation: Any = None) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ FACTS = {
     "ids": [(str, int)],
     "sides": [AtLeast(0)],
     "self_loops": bool,
+    "first_loop": Maybe((int, float)),
+    "settled": Maybe(AtLeast(0)),
     "prequential": {
         "scored": AtLeast(0),
         "positive": [float],
@@ -53,10 +56,13 @@ class Snapshot:
             "targets": live.targets,
             "ids": names.ids[own:],
             "sides": names.sides[own:],
-            "self_loops": live.self_loops,
+            "self_loops": live.destinations.first_loop is not None,
+            "settled": live.destinations.settled,
             "prequential": live.prequential.facts(),
             "retention": {"forgotten": live.retention.forgotten},
         }
+        if live.destinations.first_loop is not None:
+            facts["first_loop"] = live.destinations.first_loop
         arrays = {f"nodes.{name}": column for name, column in live.nodes.arrays().items()}
         arrays["destinations"] = live.destinations.values.copy()
         return cls(live.stream.fork(), facts, arrays)
@@ -90,11 +96,11 @@ def restore(
     with reading(folder):
         for row, id in enumerate(facts["ids"]):
             live.names.add(id, facts["sides"][row] if facts["sides"] else 0)
-        live.total, live.self_loops = facts["total"], facts["self_loops"]
+        live.total = facts["total"]
         live.targets = facts.get("targets") or 0
         live.nodes = NodeTable.restore({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
-        met = arrays["destinations"]
-        live.destinations.observe(met, np.ones(len(met), bool), len(live.names))
+        loop = facts.get("first_loop", -math.inf) if facts["self_loops"] else None  # earlier ones did not say when
+        live.destinations.restore(arrays["destinations"], len(live.names), facts.get("settled"), stream.clock, loop)
         live.prequential.restore(facts["prequential"])
         live.retention.forgotten = facts["retention"]["forgotten"]
     return live
