@@ -68,14 +68,19 @@ def test_replay_equals_one_group_at_a_time(kind, backend, settings_, data, log):
     assert np.array_equal(everything(batched, 6, None), everything(looped, 6, None))
 
 
-@given(log=logs())
+@given(data=st.data(), log=logs())
 @settings(max_examples=60, deadline=None)
-def test_every_query_sees_the_past_of_its_own_time(log):
-    times = np.arange(8)[::-1].copy()  # unsorted on purpose
-    nodes, roots = np.tile(np.arange(5), (8, 1)), np.tile(np.arange(5), (8, 1))
-    found = RelativePositions(4, "exact").replay(*log, nodes, roots, times, transform="raw")
-    for t, answer in zip(times, found, strict=True):
-        assert np.array_equal(answer, oracle(log, 5, int(t), 4))
+def test_every_query_sees_the_past_of_its_own_time(data, log):
+    """Of all events in one batch, and of those that follow a cut, which may part simultaneous ones."""
+    for cut in (0, data.draw(st.integers(0, len(log[0])))):
+        positions = RelativePositions(4, "exact")
+        positions.observe(*(column[:cut] for column in log))
+        times = np.arange(8)[::-1].copy()  # unsorted on purpose
+        times = times if positions.clock is None else times[times >= positions.clock]
+        asked = np.tile(np.arange(5), (len(times), 1))
+        found = positions.replay(*(column[cut:] for column in log), asked, asked, times, transform="raw")
+        for t, answer in zip(times, found, strict=True):
+            assert np.array_equal(answer, oracle(log, 5, int(t), 4))
 
 
 @pytest.mark.parametrize("backend", ["exact", "sketch"])

@@ -44,21 +44,28 @@ def test_rows_are_the_projection_of_the_exact_rows(width, data, log):
     assert np.allclose(everything(positions, 6, None), expected, atol=1e-6)
 
 
-@given(log=logs())
+@given(data=st.data(), log=logs())
 @settings(max_examples=40, deadline=None)
-def test_a_read_of_the_sketch_sees_only_what_is_strictly_earlier(log):
-    """At each time of the log: between batches, and in one batch with all events."""
+def test_a_read_of_the_sketch_sees_only_what_is_strictly_earlier(data, log):
+    """At each time of the log: between batches, in one batch with all events, and with those that follow a cut, which
+    may part simultaneous ones."""
     positions, past, whole = (RelativePositions(4, "sketch", width=32) for _ in range(3))
-    everyone, times, strictly = np.arange(5), np.unique(log[2]), []
+    everyone, times, strictly = np.arange(5), np.append(np.unique(log[2]), 99), []
     for group in groups(log):
         positions.observe(*group)
         strictly.append(everything(past, 5, None))
         assert np.allclose(everything(positions, 5, positions.clock), strictly[-1], atol=1e-5)
         past.observe(*group)
         assert np.allclose(everything(positions, 5, None), everything(past, 5, past.clock + 1), atol=1e-5)
+    strictly.append(everything(past, 5, None))
     asked = np.tile(everyone, (len(times), 1))
     found = whole.replay(*log, asked, asked, times, "raw")
     assert np.allclose(found, np.reshape(strictly, found.shape), atol=1e-5)
+    parted, cut = RelativePositions(4, "sketch", width=32), data.draw(st.integers(0, len(log[0])))
+    parted.observe(*(column[:cut] for column in log))
+    now = np.full(len(times), True) if parted.clock is None else times >= parted.clock
+    at_once = parted.replay(*(column[cut:] for column in log), asked[now], asked[now], times[now], "raw")
+    assert np.allclose(at_once, found[now], atol=1e-5)
 
 
 def test_the_error_law_holds():
