@@ -70,14 +70,19 @@ class PINTAndTrees(PINT):
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         answer = super().forward(inputs, state)
-        return answer if self.trees_share == 0 else torch.lerp(answer, self._of_trees(inputs, answer), self.trees_share)
+        return torch.lerp(answer, self._of_trees(inputs, answer), self.trees_share) if self._trees_count() else answer
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
         answer = super().rank(inputs, state)
-        if self.trees_share == 0:
+        if not self._trees_count():
             return answer
         found = self.answer(self._of_trees(inputs, answer), "anyone")
         return torch.lerp(answer, found.view(answer.shape), self.trees_share)
+
+    def _trees_count(self) -> bool:
+        """Whether trees have a say. Without any, as while the network learns, no device is waited for."""
+        grown: Tensor = self.boosted.trees  # type: ignore[assignment]
+        return len(grown) > 0 and bool(self.trees_share != 0)
 
     def _of_trees(self, inputs: Trees | Ranking, like: Tensor) -> Tensor:
         """What the trees answer to the columns that the readout is told."""
