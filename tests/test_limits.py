@@ -51,6 +51,7 @@ SIZES = {
     "learn.defaults.MANY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
+    "learn.defaults.MOST_STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.evaluate.MOST": "tests/learn/test_evaluate.py::test_of_many_events_stretches_are_scored_and_it_is_said",
     "learn.tasks.link.RANKED": "tests/learn/test_loss.py",
     "learn.tasks.link.AMONG": "tests/learn/test_loss.py",

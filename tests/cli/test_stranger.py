@@ -90,13 +90,17 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     lines = [line for line in err.splitlines() if line.startswith("  pintgn ") or "| pintgn " in line]
     words = [shlex.split(line.rpartition("pintgn ")[2]) for line in lines]
     steps = {one[0]: one for one in words}
-    assert set(steps) == {"evaluate", "recommend", "predict", "serve"}
+    assert set(steps) == {"evaluate", "recommend", "explain", "serve"}
     folder = steps["serve"][1]
 
     code, out, err = ask(*steps["evaluate"])
     assert code == 0, err
     assert "historical negatives" in out
     assert "MRR" in out
+
+    code, out, err = ask(*steps["explain"])
+    assert code == 0, err
+    assert steps["explain"][2] in out
 
     buyer = rows[0][1]
     code, out, err = ask(*steps["recommend"])

@@ -13,7 +13,6 @@ import pintgn
 from pintgn import PINT
 from pintgn.errors import BadFile, PintgnError
 from pintgn.live.predict import predict
-from pintgn.serve.api_keys import FILE, add_key, stored
 from tests.learn.helpers import QUICK, random_log
 
 OTHERS = [None, "x", -1, 2**70, 1.5, [], {}]
@@ -147,15 +146,3 @@ def test_a_flipped_bit_in_the_weights_is_found(made, name):
     finally:
         path.write_bytes(good)
     use(made)
-
-
-@pytest.mark.parametrize("text", [b"", b"x", b"\xff\xfe", b"0" * 63, b"0" * 65, b"G" * 64])
-def test_what_is_no_hash_of_a_key_is_refused(tmp_path, text):
-    assert stored(tmp_path / FILE) == []
-    (tmp_path / "key.hash").write_bytes(text)
-    with pytest.raises(BadFile, match="no hash of a key.*--new-key"):
-        stored(tmp_path / FILE)
-    with pytest.raises(BadFile, match="no hash of a key"):
-        add_key(tmp_path, "ann")
-    add_key(tmp_path, "default", renew=True)
-    assert [key.name for key in stored(tmp_path / FILE)] == ["default"]

@@ -65,7 +65,8 @@ def test_no_answer_is_used_before_its_horizon_has_passed():
 
 def test_what_can_be_learned_is_learned():
     run = fitting.fit(asked(predict="return", within=20, epochs=10), habits())
-    assert run.test["all"]["auc"] > 0.7
+    free = max(row["all"]["auc"] for row in run.heuristics.values())
+    assert run.test["all"]["auc"] > free + 0.02
     assert run.test["all"]["brier"] < run.heuristics["overall"]["all"]["brier"]
 
 

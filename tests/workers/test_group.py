@@ -39,7 +39,9 @@ def test_every_gradient_of_several_workers_is_that_of_one(gradients, model, coun
     assert (len(one) > 8) == learns
     if learns:
         assert np.abs(one).max() > 1e-4, "there was nothing to compare"
-        np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-6 * np.abs(one).max())
+        # of a walk model a sum over many walks has another order, and rounds by 1e-5 of the largest: another machine's
+        # more; a question that is left out, or asked twice, would be a hundredth
+        np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-4 * np.abs(one).max())
 
 
 @pytest.mark.parametrize(("model", "count"), [("pint", 2), pytest.param("tgn", 3, marks=pytest.mark.slow)])
