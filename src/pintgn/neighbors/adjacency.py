@@ -1,4 +1,4 @@
-"""The store below the index: every node's entries in arenas that grow, are trimmed, forked, saved and opened."""
+"""Storage of the neighbor index: each node's entries in arenas that grow, are trimmed, forked, saved and opened."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Adjacency:
     def add(
         self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray = ON, ties: np.ndarray | None = None
     ) -> int:
-        """`append` of what has been checked already: at least one event, in contiguous writeable arrays."""
+        """`append` for checked arguments: at least one event, in contiguous writeable arrays."""
         first, done, total = self._events, 0, src.size
         if (largest := int(max(src.max(), dst.max()))) >= self._nodes:
             self._grow_nodes(largest + 1)
@@ -197,7 +197,8 @@ class Adjacency:
             arena.resize(capacity, refcheck=False)
 
     def _make_space(self, need: int, more: int) -> None:
-        """What an append asks for: a larger table of busy pairs, or an arena of that size, with room for `more`."""
+        """Allocate what an append asks for: a larger table of busy pairs, or an arena of that size, with `more`
+        spare."""
         if need == storage.GROW_PAIRS:
             keys, heads, count = self._pairs
             self._pairs = _pair_table(2 * len(keys))
@@ -265,7 +266,7 @@ class Adjacency:
         return dropped
 
     def _rebuild(self, lengths: np.ndarray, old: np.ndarray, *arenas: np.ndarray) -> None:
-        """Lay the entries out anew, the newest lengths[v] of each node; `old` are the heads of lists in the arenas."""
+        """Lay out the newest lengths[v] entries of each node anew; `old` are the heads of lists in the arenas."""
         starts, held = np.ascontiguousarray(old.T)
         self._heads = np.zeros((len(lengths), 2), np.int64)
         used = storage.lay_out(lengths, self._heads)
@@ -318,7 +319,7 @@ class Adjacency:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote; a damaged or foreign file is refused."""
+        """Read a file written by `save`; a damaged or foreign one is refused."""
         stored = index_file.read(Path(path))
         index = cls(time=stored.time)
         index._events = stored.events
@@ -339,7 +340,7 @@ def _pair_table(slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _afford(count: int, bytes_each: int, what: str) -> None:
-    """Refuse what this machine cannot hold before the attempt brings it down."""
+    """Refuse an allocation that this machine cannot hold, before trying it."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not every system tells

@@ -1,4 +1,4 @@
-"""Inside an index: all that it holds, how it would be without some events, and event numbers without gaps."""
+"""Inside an index: its entries, look-ups without some events, and event numbers without gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Contents(NamedTuple):
     sent: np.ndarray  # of how many entries, from the list's oldest to this one, the node was the source
 
     def outgoing(self, node: int, first: int, stop: int) -> np.ndarray:
-        """Whether the node was the source, of each of its entries first … stop - 1, the newest being 0."""
+        """Whether the node was the source, for each of its entries first … stop - 1, the newest being 0."""
         sent = self.sent[self.starts[node] + first : self.starts[node] + min(stop + 1, self.lengths[node])]
         if stop >= self.lengths[node]:
             sent = np.append(sent, 0)  # the oldest entry has none before it
@@ -31,14 +31,14 @@ class Contents(NamedTuple):
 
 
 def contents(index: NeighborIndex) -> Contents:
-    """Every node's entries; what was trimmed is not among them."""
+    """Every node's entries, without trimmed ones."""
     heads = index._heads[: index.nodes]
     return Contents(heads[:, 0], heads[:, 1], *index._arenas)
 
 
 @contextmanager
 def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iterator[None]:
-    """Within the block, the index answers as if these events had never been appended; afterwards they are back.
+    """Context in which the index answers as if these events had never been appended.
 
     `ends` are all nodes that the events touch. Event numbers and the clock stay as they are. The index must not be
     appended to meanwhile, nor read by others: leave events out of a fork.
@@ -70,8 +70,7 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
 
 
 def renumber(index: NeighborIndex) -> np.ndarray:
-    """Number the events that are still held, after much was forgotten, 0, 1, 2, … in their order; returns their old
-    numbers.
+    """Number the remaining events 0, 1, 2, … in order, after others were forgotten; returns their old numbers.
 
     Comparisons of event numbers come out as before; a table with a row for each event can drop all other rows.
     """

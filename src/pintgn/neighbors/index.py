@@ -1,4 +1,4 @@
-"""A time-sorted adjacency that grows: who met whom, strictly before any time asked for, and walks back through it."""
+"""Neighbor index: a growing time-sorted adjacency, queried strictly before any time, and causal walks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PairHistory(NamedTuple):
 
 
 class RecentContacts(NamedTuple):
-    """What the newest contacts of u and v say of the two."""
+    """Comparison of the newest contacts of u and v."""
 
     ranks: np.ndarray  # (…, 2) contacts of u newer than that with v, and of v than that with u; -1 where there is none
     partners: np.ndarray  # (…, 2) distinct nodes among the newest contacts of u and of v
@@ -176,7 +176,7 @@ class NeighborIndex(Adjacency):
     def recent_contacts(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, k: int, unit: float, *, before: ArrayLike | None = None
     ) -> RecentContacts:
-        """What the k newest contacts of u and v before t say of the two; ages are measured in `unit`."""
+        """Compare the k newest contacts of u and v before t; ages are measured in `unit`."""
         shape, *asked = as_pairs(u, v, t, before, self.time)
         found = self.recent_contacts_of(at_least(k, 1, "k"), unit, *asked)
         return RecentContacts(*(column.reshape(*shape, *column.shape[1:]) for column in found))
@@ -211,7 +211,7 @@ class NeighborIndex(Adjacency):
     # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------
 
     def recent_of(self, k: int, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
-        """`recent`; a node of -1 is not looked at."""
+        """`recent` for checked arguments; a node of -1 is skipped."""
         ids, times, numbers, _ = self._arenas
         found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
         kernels.recent(self._heads, ids, times, numbers, nodes, t, before, *found)
@@ -269,7 +269,7 @@ class NeighborIndex(Adjacency):
         self, walks: int, length: int, keys: np.ndarray, bias: float, nodes: np.ndarray, t: np.ndarray,
         before: np.ndarray,
     ) -> Walks:  # fmt: skip
-        """`causal_walks`."""
+        """`causal_walks` for checked arguments."""
         ids, times, numbers, _ = self._arenas
         full, steps = (len(nodes), walks, length + 1), (len(nodes), walks, length)
         kinds = ((full, np.int64), (full, t.dtype), (steps, np.int64), (full, np.bool_))

@@ -1,4 +1,4 @@
-"""An adjacency on disk: one uncompressed .npz of plain arrays, replaced as a whole."""
+"""Neighbor index on disk: one uncompressed .npz of plain arrays, replaced atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = {"lengths": "i8", "ids": "i4", "numbers": "i8", "outgoing": "i1", "open_
 
 
 class Pieces(NamedTuple):
-    """A column that is written piece by piece, so that it is never there as a whole."""
+    """A column that is written piece by piece, so that it is never in memory as a whole."""
 
     dtype: np.dtype
     length: int
@@ -50,7 +50,7 @@ class Stored(NamedTuple):
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write beside the target, flush, then rename: a reader sees the old file or the new one.
+    """Write next to the target, flush, then rename: a reader sees the old file or the new one.
 
     A file as `np.savez` writes it.
     """
@@ -78,7 +78,7 @@ def write(path: Path, stored: Stored) -> None:
 
 
 def read(path: Path) -> Stored:
-    """Read and check everything that a kernel will rely on."""
+    """Read, and check everything that a kernel relies on."""
     if not path.exists():
         raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.")
     try:

@@ -1,5 +1,5 @@
-"""Co-visits: how many others who went where a source went lately also went to a destination. Arrays and gates:
-`kernels_lookups`.
+"""Co-visits: how many others who visited a source's last destinations also visited a candidate. See `kernels_lookups`
+for the arrays and gates.
 
 Nothing is kept for this: the newest visitors of a source's last destinations go into a small table, where the newest
 visitors of each candidate are looked up. Consecutive queries of one source and time share the table, so ranking many
@@ -50,7 +50,7 @@ def last_destinations(heads, ids, times, numbers, sent, u, t, before, newest_k, 
 
 @inner
 def around(heads, times, numbers, node, when, t, before, near, window):
-    """From when to when a node's `near` entries before and after those of a moment are."""
+    """The times between which a node's `near` entries before and after a moment lie."""
     first, stop = visible(heads, times, numbers, node, t, before)
     older = window_end(times, first, stop, when)  # the first entry before the moment
     newer = older

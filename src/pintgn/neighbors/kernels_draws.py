@@ -1,4 +1,4 @@
-"""Native draws from a time-sorted adjacency: k entries of a node, and walks back in time. Arrays: `kernels_lookups`.
+"""Random draws from a time-sorted adjacency: k entries of a node, and causal walks. Arrays: `kernels_lookups`.
 
 The generator counts: draw number i of a key is a pure function of (key, i).
 """

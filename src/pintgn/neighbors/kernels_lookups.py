@@ -1,4 +1,4 @@
-"""Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
+"""Look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
 
 The adjacency is five arrays. `heads[v] = (first, length)` says where node v's entries lie in the four arenas `ids` (the
 other endpoint), `times`, `numbers` (event numbers) and `sent` (how many entries of the list go out, from the oldest to
@@ -392,7 +392,7 @@ def distinct(ids, first, stop):
 def recent_contacts(
     heads, ids, times, numbers, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
 ):  # fmt: skip
-    """What the newest contacts of two nodes say of them; see `NeighborIndex.recent_contacts`."""
+    """Compare the newest contacts of two nodes; see `NeighborIndex.recent_contacts`."""
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
         first_u, stop_u = visible(heads, times, numbers, u, now, gate)

@@ -1,4 +1,4 @@
-"""Chains of what happened by relation: plain arrays, newest moment first.
+"""Counts by relation over time, as linked chains: plain arrays, newest moment first.
 
 An entry is one moment of a key: when it was, how many events and how many distinct other ends there were by its end,
 and the entry before it. A key is a triple (source, relation, destination); a node and a relation (node, relation, -1),
@@ -52,7 +52,7 @@ def enter(keys, heads, a, relation, b, when, fresh, times, before, counts, partn
 
 @kernel
 def add(src, relation, dst, t, inverse, keys, heads, times, before, counts, partners, used, filled):
-    """Events happen, in order of time; returns how many entries and keys there are then. All tables have room."""
+    """Append events, in order of time, to tables with free space; returns how many entries and keys are used then."""
     for e in range(len(src)):
         s, r, d, when = src[e], relation[e], dst[e], t[e]
         known = filled

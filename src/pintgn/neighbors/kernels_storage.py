@@ -1,4 +1,4 @@
-"""Native upkeep of the adjacency: append events, lay segments out anew.
+"""Upkeep of the adjacency: append events, lay out segments anew.
 
 Each node owns a segment of the arenas whose size is a power of two, filled from its end towards its start so that
 its entries lie newest first. A full segment moves to one of twice the size; the old one goes to a free list of its
@@ -22,7 +22,7 @@ from pintgn.neighbors.kernels_lookups import is_hub, pair_slot
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
 FEW = 16  # simultaneous entries that are ordered one by one
-AHEAD = 8  # events whose lists are on their way from memory
+PREFETCH = 8  # events whose lists are on their way from memory
 GROW_PAIRS = -1  # instead of the arena size that an append needs: the table of busy pairs must grow
 
 
@@ -57,7 +57,7 @@ def space_needed(heads, free, u, v):
 
 @inner
 def make_room(heads, ids, times, numbers, sent, free, used, node):
-    """See that a node's segment can take one more entry; there is space in the arena."""
+    """Give a node's segment space for one more entry; the arena has it."""
     length, power = heads[node, 1], next_power(heads, node)
     if power < 0:
         return
@@ -184,11 +184,11 @@ def append_events(
     while group > 0 and t[group - 1] == t[begin]:
         group -= 1
     for i in range(begin, src.shape[0]):
-        if i + 2 * AHEAD < src.shape[0]:
-            prefetch(heads, 2 * src[i + 2 * AHEAD])
-            prefetch(heads, 2 * dst[i + 2 * AHEAD])
-        if i + AHEAD < src.shape[0]:
-            for node in (src[i + AHEAD], dst[i + AHEAD]):
+        if i + 2 * PREFETCH < src.shape[0]:
+            prefetch(heads, 2 * src[i + 2 * PREFETCH])
+            prefetch(heads, 2 * dst[i + 2 * PREFETCH])
+        if i + PREFETCH < src.shape[0]:
+            for node in (src[i + PREFETCH], dst[i + PREFETCH]):
                 p = heads[node, 0] - 1
                 prefetch(ids, p)
                 prefetch(times, p)

@@ -1,4 +1,4 @@
-"""Chains of what became known about sources, destinations and pairs: plain arrays, newest entry first.
+"""Targets over time of sources, destinations and pairs, as linked chains: plain arrays, newest entry first.
 
 An entry of a chain is one moment: when it was, how many values had become known by its end, their sum, and the entry
 before it. So a mean as of any time is found at the newest entry before that time, and the last value as the difference
@@ -57,7 +57,8 @@ def enter(heads, at, when, value, times, before, counts, sums, used):
 
 @kernel
 def add(src, dst, when, values, by_src, by_dst, keys, by_pair, times, before, counts, sums, used, pairs):
-    """Values (e, c) become known; returns how many entries and pairs there are then. All tables have room."""
+    """Append values (e, c) that become known, to tables with free space; returns how many entries and pairs are used
+    then."""
     for e in range(len(src)):
         used = enter(by_src, src[e], when[e], values[e], times, before, counts, sums, used)
         used = enter(by_dst, dst[e], when[e], values[e], times, before, counts, sums, used)

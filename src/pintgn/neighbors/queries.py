@@ -26,7 +26,7 @@ LIMITS = {INT64: np.int64(2**62), FLOAT64: np.float64(np.finfo(np.float64).max /
 
 
 def native(value: ArrayLike) -> np.ndarray:
-    """An array in the machine's own byte order."""
+    """An array in the machine's byte order."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -35,7 +35,7 @@ def native(value: ArrayLike) -> np.ndarray:
 
 
 def flat(array: np.ndarray) -> np.ndarray:
-    """One dimension, contiguous, aligned, writeable: the one kind of array that the kernels are compiled for.
+    """A one-dimensional, contiguous, aligned, writeable array: the one kind that kernels are compiled for.
 
     Columns from Arrow are read-only; without this copy every mixture of kinds would be compiled anew.
     """

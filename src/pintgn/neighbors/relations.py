@@ -1,4 +1,5 @@
-"""What happened by relation, as of any time: how often and how recently a triple, a node with it, anyone with it."""
+"""Relation index: how often and how recently a triple, a node with a relation, or the relation occurred before any
+time."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class RelationIndex:
         self.before, self.counts, self.partners = np.full(64, -1), np.zeros(64, np.int64), np.zeros(64, np.int64)
 
     def add(self, src: np.ndarray, relation: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
-        """Let events happen."""
+        """Append events."""
         if not len(src):
             return
         self._reserve(4 * len(src))
@@ -91,13 +92,13 @@ class RelationIndex:
         return other
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it, for saving."""
+        """All arrays, for saving."""
         entries = {name: getattr(self, name)[: self.used] for name in ENTRIES}
         return {"keys": self.keys, "heads": self.heads} | entries
 
     @classmethod
     def of_arrays(cls, kinds: int, arrays: dict[str, np.ndarray]) -> RelationIndex:
-        """What `arrays` gave."""
+        """Restore from `arrays`."""
         found = cls(kinds, arrays["times"].dtype)
         for name in ("keys", "heads", *ENTRIES):
             setattr(found, name, arrays[name].copy())
@@ -118,8 +119,7 @@ class RelationIndex:
 
 @dataclass
 class RelationsWithout:
-    """A `RelationIndex` in a world where some of its events never happened, or had none of the relations in question:
-    answers look-ups about one question."""
+    """A `RelationIndex` without some of its events, or without their relations: answers look-ups about one question."""
 
     whole: RelationIndex
     src: np.ndarray  # of the events that are missing

@@ -1,4 +1,4 @@
-"""How much memory there is, the error that says what would fit, and giving back what is free."""
+"""Available memory, the error that says what would fit, and the release of freed memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL = 2**24  # not worth asking the system about
 
 
 def available() -> int:
-    """Bytes that can still be taken: what the kernel says, and no more than a container's limit leaves."""
+    """Bytes that can still be allocated: what the kernel reports, within a container's limit."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -33,13 +33,13 @@ def available() -> int:
 
 
 def require_memory(more: int, total: int, what: str, advice: str) -> None:
-    """Refuse to take `more` bytes (for `total` in all) if they are not there."""
+    """Raise unless `more` bytes (for `total` in all) can be allocated."""
     if more > SMALL and more > (free := available()):
         raise TooLarge(f"{what} needs {size(total)}, {size(more)} more than now; {size(free)} are free. {advice}")
 
 
 def give_back() -> None:
-    """Let the system have what the C library keeps of freed memory; before something large is made, 100 MB and more.
+    """Return memory that the C library holds to the system: 100 MB and more, before something large is allocated.
 
     Only glibc keeps so much, and only there is anything done.
     """

@@ -1,4 +1,4 @@
-"""Exact counts: one table for each root and level, in one arena that grows as tables do."""
+"""Exact backend: one table of walk counts for each root and level, in one growing arena."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ExactTables:
             self.rows = new
 
     def advance(self, groups: tuple, queries: tuple, open_pairs: tuple, progress: np.ndarray, out: np.ndarray) -> int:
-        """Run the pass until it is done (0), needs more memory (see `extend`) or is past the limit (TOO_BIG)."""
+        """Run the pass until it is done (0), needs more memory (see `extend`) or exceeds the limit (TOO_BIG)."""
         scratch = 2 * self.rows if len(groups[3]) > 1 else 0
         return exact_pass(
             self.heads, self.arena.view(np.uint32), self.arena, self.book, *self.limit, groups, queries, open_pairs,
@@ -81,7 +81,7 @@ class ExactTables:
         )  # fmt: skip
 
     def extend(self, status: int) -> None:
-        """Give the pass what it asked for: space in the arena, or eight bytes for each count."""
+        """Give the pass the memory it asked for: space in the arena, or eight bytes for each count."""
         length, widest, nodes = len(self.arena), int(self.book[WIDEST]), int(self.book[NODES])
         wider = status == TOO_NARROW or (self.arena.itemsize == 4 and length > LONGEST)
         if not wider and self.book[FREED] * WASTE > length:
@@ -100,7 +100,7 @@ class ExactTables:
         self.arena = arena
 
     def _by_offset(self) -> np.ndarray:
-        """The tables that hold something, in the order of the arena."""
+        """The nonempty tables, in the order of the arena."""
         used = np.flatnonzero(self.heads[:, CAP])
         return used[np.argsort(self.heads[used, OFF])]
 
@@ -109,16 +109,15 @@ class ExactTables:
         return f"backend='sketch' with width=64 would take {size(narrow)}; a smaller d takes less."
 
     def seen(self, nodes: int) -> np.ndarray:
-        """Which of the first nodes have events."""
+        """Which of the first nodes have events, as a mask."""
         return self.heads[: nodes * self.levels : max(self.levels, 1), CAP] != 0
 
     def entries(self, roots: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the rows of some roots hold: table (root * levels + level), node and count of each entry."""
+        """Entries of the rows of some roots: table (root * levels + level), node and count."""
         return self._entries(np.arange(roots.start * self.levels, roots.stop * self.levels))
 
     def emptied(self, count: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """`entries` of so many tables at a time, from the arena's end on; what has been given is gone, and its memory
-        with it."""
+        """Yield `entries` of so many tables at a time, from the arena's end on, and free their memory."""
         order = self._by_offset()
         for stop in range(len(order), 0, -count):
             some = order[max(stop - count, 0) : stop]
@@ -140,14 +139,14 @@ class ExactTables:
         }
 
     def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
-        """Take over copies of what `arrays` gave: the arena needs room after it."""
+        """Restore from copies of `arrays`; the arena needs space after them."""
         self.heads, self.book = np.array(arrays["heads"]), np.array(arrays["book"])
         self.rows = int(self.book[NODES])
         self.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(self.book[WIDEST]) + START)
 
 
 def nonzero(positions: RelativePositions, block: int = 512) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All pairs (roots, nodes) whose position is not zero after everything observed, a block of roots at a time.
+    """All pairs (roots, nodes) with a nonzero position after everything observed, a block of roots at a time.
 
     Only the exact backend can tell: estimates are never quite zero.
     """

@@ -1,4 +1,4 @@
-"""First use on a machine: positions, which take longest to compile, are compiled by another process meanwhile."""
+"""First use on a machine: positions, which take longest to compile, are compiled in a second process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ running: list[subprocess.Popen[bytes]] = []
 
 
 def start() -> None:
-    """Begin to compile what positions need, if it never was and there is a second core."""
+    """Start compiling positions in a second process, unless they are cached or there is only one core."""
     where, cores = (
         compiled.folder(),
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -28,7 +28,7 @@ def start() -> None:
 
 
 def wait() -> None:
-    """Until the other process is done; should it have failed, this one compiles. It counts as compiling."""
+    """Wait for the second process; if it failed, compile here. Counts as compiling."""
     compiled._clock.on_start()
     with suppress(subprocess.TimeoutExpired):
         running.pop().wait(compiled.LONGEST_WAIT)

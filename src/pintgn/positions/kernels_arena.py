@@ -1,4 +1,4 @@
-"""The arena in which the exact backend keeps its tables of walk counts: offsets, blocks, and what moves all of them.
+"""Arena in which the exact backend keeps its tables of walk counts: offsets, blocks, compaction.
 
 A table holds one level of one root's row: which nodes are reached in k steps, and how often. `counts` is the arena;
 a count is a four-byte integer until some count could pass NARROW, then all of them become eight-byte floats (see

@@ -1,4 +1,4 @@
-"""Passes over events and queries: groups of a call as pairs, the exact backend's pass, the form of an answer.
+"""Passes over events and queries: groups of simultaneous events as pairs, the exact pass, transforms of counts.
 
 A pass of either backend takes, as plain tuples of arrays,
 

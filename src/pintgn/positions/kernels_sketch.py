@@ -17,7 +17,7 @@ from pintgn.positions.kernels_arena import first_of
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
 QUERY, GROUP = range(2)  # in `progress`
 WORD = 64
-AHEAD = 4  # pairs and queries whose rows are on their way from memory
+PREFETCH = 4  # pairs and queries whose rows are on their way from memory
 LINE = 16  # numbers that come from memory together
 
 
@@ -69,9 +69,9 @@ def dot(row, signs):
 def close_group(rows, seen, seed, one, two, times, first, last, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     for i in range(first, last):
-        if i + AHEAD < len(one):
-            prefetch_row(rows, one[i + AHEAD])
-            prefetch_row(rows, two[i + AHEAD])
+        if i + PREFETCH < len(one):
+            prefetch_row(rows, one[i + PREFETCH])
+            prefetch_row(rows, two[i + PREFETCH])
         seen[one[i]] = seen[two[i]] = True
     for k in range(rows.shape[1], 0, -1):
         for i in range(first, last):
@@ -121,9 +121,9 @@ def sketch_pass(rows, seen, seed, groups, queries, open_pairs, progress, signs, 
         if q == len(order):
             return
         row = order[q]
-        if q + AHEAD < len(order):
+        if q + PREFETCH < len(order):
             for j in range(out.shape[1]):
-                prefetch_row(rows, roots[order[q + AHEAD], j])
+                prefetch_row(rows, roots[order[q + PREFETCH], j])
         for j in range(out.shape[1]):
             view_root(rows, seed, roots[row, j], sees_open[q], open_pairs, signs, views[j])
         for i in range(out.shape[2]):

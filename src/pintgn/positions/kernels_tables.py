@@ -1,4 +1,4 @@
-"""Tables of walk counts: how one is searched, filled, reshaped and added to another. See `arena` for their layout."""
+"""Tables of walk counts: search, fill, resize and add. See `kernels_arena` for their layout."""
 
 from __future__ import annotations
 

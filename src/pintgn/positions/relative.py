@@ -32,7 +32,7 @@ from pintgn.positions.sketch import SketchRows, bytes_per_node
 BACKENDS = ("auto", "exact", "sketch")
 TRANSFORMS = ("raw", "l1", "log1p", "rate")
 WIDTH = 128
-"""Numbers that a sketch keeps for each node and level, unless it is told."""
+"""Default width of a sketch: numbers for each node and level."""
 SETTINGS = ("d", "width", "time_unit", "budget", "seed")
 BUDGET, FORMAT = 3 * 2**27, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
@@ -115,7 +115,7 @@ class RelativePositions:
 
     @property
     def clock(self) -> int | float | None:
-        """Time of the last event, or of `advance`; None before the first."""
+        """Time of the newest event, or of `advance`; None before the first."""
         return None if self._clock is None else self._clock.item()
 
     @property
@@ -135,11 +135,11 @@ class RelativePositions:
     # -- what one does with it -------------------------------------------------------------------------------------
 
     def observe(self, src: Any, dst: Any, t: Any) -> None:
-        """Take in events: three columns (or three numbers), in order of time, none before the clock."""
+        """Observe events: three columns (or three numbers), in order of time, none before the clock."""
         self.append(*as_events(src, dst, t, self._clock, self._time))
 
     def advance(self, t: int | float) -> None:
-        """Say that nothing more happens before t: the open group closes, and the clock is t."""
+        """Move the clock to t: nothing more happens before it, and the open group closes."""
         when = _times("t", t, self._time)
         if when.shape:
             raise BadInput(f"t has shape {when.shape}; it is one number.")
@@ -211,7 +211,7 @@ class RelativePositions:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RelativePositions:
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         path = Path(path)
         if not path.exists():
             raise BadFile(f"{path} does not exist.")
@@ -240,7 +240,7 @@ class RelativePositions:
         at: np.ndarray | None,
         transform: str,
     ) -> np.ndarray:  # (q, m, w, d)
-        """`replay` of what has been checked already: contiguous arrays of the right types, in order of time."""
+        """`replay` for checked arguments: contiguous arrays of the right types, in order of time."""
         answers = nodes.size * roots.shape[1]
         if (needed := answers * self._d * 12) > capacity.SMALL:
             capacity.require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
@@ -307,7 +307,7 @@ class RelativePositions:
         return out
 
     def _run(self, *arguments: Any) -> None:
-        """The pass, with as much memory as it asks for, or the other backend."""
+        """Run the pass, with as much memory as it asks for, or switch to the other backend."""
         while status := self._store.advance(*arguments):
             assert isinstance(self._store, ExactTables)
             if status != TOO_BIG:
@@ -340,7 +340,7 @@ class RelativePositions:
         return queries, self._open_pairs
 
     def _finish_backlog(self) -> None:
-        """Apply what an earlier call could not for lack of memory; its events are part of the state."""
+        """Apply events that an earlier call could not apply for lack of memory; they are part of the state."""
         if self._backlog is not None:
             groups, progress = self._backlog
             progress[QUERY] = 0
@@ -438,7 +438,7 @@ _noted = False
 
 
 def _note_estimate(text: str) -> None:
-    """Say it once in a process: a training replays its log in every epoch."""
+    """Log once per process that positions are estimated: training replays its log in every epoch."""
     global _noted
     if not _noted:
         log.warning("%s", text)

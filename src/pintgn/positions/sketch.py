@@ -1,4 +1,4 @@
-"""Estimated counts: rows projected to a fixed width, for graphs whose exact rows would not fit."""
+"""Sketch backend: rows projected to a fixed width, for graphs whose exact rows do not fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK = 16  # tables that are converted at a time; the lists of what they reach 
 
 
 def bytes_per_node(levels: int, width: int) -> int:
-    """Of the sketch; eight are spare, which keeps the point at which `auto` changes to it where it always was."""
+    """Bytes of the sketch per node; eight are spare, so that `auto` switches where it always did."""
     return levels * width * 4 + 9
 
 
@@ -54,7 +54,7 @@ class SketchRows:
         return f"width={fits} would fit (a narrower sketch is noisier), or a smaller d."
 
     def advance(self, groups: tuple, queries: tuple, open_pairs: tuple, progress: np.ndarray, out: np.ndarray) -> int:
-        """Run the pass; it always gets to its end (0)."""
+        """Run the pass; it always completes (0)."""
         signs = np.empty(self.width, np.float32)
         views = np.empty((out.shape[1], self.levels, self.width), np.float32)
         sketch_pass(
@@ -63,7 +63,7 @@ class SketchRows:
         return 0
 
     def absorb(self, exact: ExactTables, nodes: int) -> None:
-        """Project exact rows, which are used up: both together would take more memory than either ever does.
+        """Project exact rows and consume them: both together would take more memory than either.
 
         The result is what the sketch would hold had it seen the events itself.
         """
@@ -77,7 +77,7 @@ class SketchRows:
         return {name: getattr(self, name)[: self.nodes] for name in ("rows", "seen")}
 
     def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
-        """Take over what `arrays` gave, or copies of it."""
+        """Restore from `arrays`, or from copies of them."""
         named = (arrays[name] for name in ("rows", "seen"))
         owned = (np.array(one) if copy else np.require(one, requirements="O") for one in named)  # they will grow
         self.rows, self.seen = owned

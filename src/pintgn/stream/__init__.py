@@ -1,4 +1,4 @@
-"""A model, its past and its memory under one clock."""
+"""A model, its history and its memory under one clock."""
 
 from pintgn.stream.core import Stream
 

@@ -1,4 +1,4 @@
-"""Memory moves in blocks of events. Where they end, and how one that ended too early is taken back."""
+"""Memory is updated in blocks of events: where blocks end, and how one that ended too early is undone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pintgn.models.state import StaleView, State
 
 @dataclass
 class Span:
-    """The part of a batch between two refreshes of memory: queries that see the same state, then events."""
+    """A slice of a batch between two updates of memory: queries that see the same state, then events."""
 
     rows: np.ndarray  # which queries
     events: Events  # what then happens
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass
 class Undo:
-    """What a refresh changed, kept while events of the clock's own time may still arrive and prolong its block."""
+    """What a memory update changed, kept while events of the clock's own time may still prolong its block."""
 
     block: list[Events]
     nodes: np.ndarray
@@ -35,7 +35,7 @@ class Undo:
 
 @dataclass
 class Gathered:
-    """All that is needed to score a batch's queries, looked up; what remains is to compute."""
+    """The inputs of a batch's queries, looked up and ready to compute."""
 
     spans: list[Span]
     views: list[HistoryView]
@@ -44,7 +44,7 @@ class Gathered:
 
 
 class MemoryBlocks:
-    """Ends a block at every multiple of `size` events, or where the time then changes next, and refreshes memory there.
+    """Updates memory at every multiple of `size` events, or where the time next changes after it.
 
     Multiples are counted from the first event on, so that a block which had to wait for the time to change does not
     shift all later ones: batches of the same size keep meeting one block each.
@@ -61,7 +61,7 @@ class MemoryBlocks:
         self.undo: Undo | None = None  # of the block that ended at the clock, as happened
 
     def plan(self, t: np.ndarray, events: Events, clock: Any) -> list[Span]:
-        """Cut a batch, and the queries at times t, where blocks end."""
+        """Cut a batch, and its queries at times t, into spans at the ends of blocks."""
         resumes = self.ended_with is not None and len(events) > 0 and events.t[0] == clock
         if resumes:
             assert self.ended_with is not None
@@ -86,7 +86,7 @@ class MemoryBlocks:
         return spans
 
     def happen(self, span: Span, model: Model, state: Any) -> Events | None:
-        """Let a span's events happen to memory; returns the block that they complete."""
+        """Let memory observe a span's events; returns the block that they complete."""
         if not len(span.events):
             return None
         self.undo = None  # time has moved on: the last refresh stands
@@ -102,14 +102,14 @@ class MemoryBlocks:
         return block
 
     def resume(self, state: Any) -> None:
-        """Take back the refresh at the clock: its block goes on."""
+        """Undo the update at the clock, so that its block goes on."""
         assert self.undo is not None
         if self.undo.rows is not None:
             state.put(self.undo.nodes, self.undo.rows)
         self.unfinished, self.undo = list(self.undo.block), None  # a fork may hold the same list
 
     def stale(self, state: Any) -> Any:
-        """The state from before the refresh at the clock."""
+        """The state before the update at the clock."""
         if self.undo is None or self.undo.rows is None:
             return state
         return StaleView(state, self.undo.nodes, self.undo.rows)

@@ -1,4 +1,4 @@
-"""Stream: a model, its past and its memory under one clock."""
+"""Stream: a model, its history and its memory under one clock."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ class Stream:
     # -- the verbs -----------------------------------------------------------------------------------------------
 
     def score(self, query: Query, against: str = "anyone") -> Tensor:  # (q,)
-        """A logit for each query, as of its own time, against one of `QUESTIONS`. Changes nothing."""
+        """A logit for each query, as of its own time, against one of `QUESTIONS`. Changes no state."""
         return self.model.answer(self.replay(None, [query])[0], against)
 
     def observe(self, events: EventLog | Events) -> None:
-        """Let events happen; they may continue the group of simultaneous events at the clock."""
+        """Observe events; they may continue the group of simultaneous events at the clock."""
         if not isinstance(events, EventLog) or len(events) <= OBSERVED_AT_ONCE:
             self.replay(events, [])
             return
@@ -135,7 +135,7 @@ class Stream:
             self.replay(some, [])
 
     def replay(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> list[Tensor]:
-        """Score each query as of its own time while the batch happens; the clock moves to the batch's end.
+        """Score each query as of its own time while a batch is observed; the clock moves to the batch's end.
 
         Queries may ask about any time from the clock on: before, within or after the batch. The scores of each are
         (q,), or (q, questions) of a model that answers several.
@@ -144,13 +144,13 @@ class Stream:
         return list(scores.split([len(q) for q in queries]))
 
     def advance(self, events: Events, query: Query) -> Tensor:  # (q,) or (q, questions)
-        """`replay` of what has been checked already: arrays of the right types, in order of time, none too early."""
+        """`replay` for checked arguments: arrays of the right types, in order of time, none before the clock."""
         return self._compute(self._gather(query, events, self.model.gather), self.model if len(query.t) else None)
 
     def gather(
         self, batch: EventLog | Events | None, queries: Sequence[Query], look_up: Callable[..., Any]
     ) -> Gathered:
-        """What `look_up`, such as `model.gather`, finds for the queries; the past moves on, memory not yet."""
+        """Look up what queries need by `look_up`, such as `model.gather`; history moves on, memory not yet."""
         query, events = checked_queries(self, queries), checked_events(self, batch)
         return self._gather(query, events, look_up)
 
@@ -182,7 +182,7 @@ class Stream:
         return answers
 
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
-        """An embedding of each node as of a time. Changes nothing."""
+        """An embedding of each node as of a time. Changes no state."""
         nodes = np.atleast_1d(np.asarray(nodes))
         if not isinstance(at, np.ndarray | Sequence) or isinstance(at, str):
             at = read_time(at, self.schema.time, self.time_dtype)
@@ -196,8 +196,8 @@ class Stream:
         ask: Callable[[EventLog], Sequence[Query]],
         compute: Callable[..., Tensor] | None = None,
     ) -> Iterator[tuple[EventLog, list[Tensor]]]:
-        """Replay batch after batch with the queries that `ask` makes for each, looking up the next batch's inputs while
-        the caller works with this one's scores; or with what `compute` makes of the inputs, in place of the model.
+        """Replay batches with the queries that `ask` makes for each; the next batch's inputs are looked up while the
+        caller works with this one's scores, or with the result of `compute` in place of the model.
 
         The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
         loop early, when one batch more than was yielded has been observed. Without `prefetch_in_thread` all is done in
@@ -240,7 +240,7 @@ class Stream:
         return batch, list(self._compute(gathered, compute or self.model).split([len(q.src) for q in queries]))
 
     def _gather(self, query: Query, events: Events, look_up: Callable[..., Any]) -> Gathered:
-        """`gather` of what has been checked."""
+        """`gather` for checked arguments."""
         held, model = self.history, self.model
         positions = self.positions if self.positions_refresh == "event" else None
         before, clock = held.before(query.t, events), held.clock
@@ -272,7 +272,7 @@ class Stream:
         return Gathered(spans, views, inputs, pure=not happens)
 
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
-        """Score span by span while memory moves on; nothing is scored without `compute`."""
+        """Score span by span while memory is updated; without `compute`, nothing is scored."""
         answers = []
         if isinstance(self.state, State):
             self.state.cached_states = None  # the weights may have changed since
@@ -315,7 +315,7 @@ class Stream:
         return other
 
     def reader(self) -> Stream:
-        """This very stream for another thread to ask: only what asking scribbles on is its own.
+        """A view of this stream for queries from another thread, with scratch arrays of its own.
 
         Several readers may ask at once, as long as nothing is observed meanwhile; they never observe.
         """
@@ -335,12 +335,12 @@ class Stream:
 
     @property
     def index(self) -> NeighborIndex:
-        """Who met whom, when."""
+        """The neighbor index."""
         return self.history.index
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what has been observed: contacts, features of events, positions; memory and weights not counted."""
+        """Bytes of observed data: contacts, event features, positions; without memory and weights."""
         return self.history.nbytes + getattr(self.positions, "nbytes", 0)
 
     def forget(self, *, keep_last: int | None = None, before_t: Any = None) -> int:
@@ -350,7 +350,7 @@ class Stream:
         return self.history.forget(keep_last, before_t)
 
     def save(self, folder: str | Path) -> None:
-        """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
+        """Write the stream to a folder, atomically: parameters, history, memory and clock."""
         from pintgn.stream.stream_file import save
 
         save(self, Path(folder))
@@ -362,7 +362,7 @@ class Stream:
         schema: Schema | None = None,
         device: str | torch.device = "cpu",
     ) -> Stream:
-        """A saved stream, ready to go on where it stopped.
+        """Read a saved stream, ready to continue where it stopped.
 
         `model` is needed for a model class of your own. With `schema`, a stream of other data is refused. It goes on on
         `device`, wherever it was before.
@@ -404,7 +404,8 @@ def _nothing() -> None:
 
 
 def _parts(rows: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, slice]]:
-    """Rows of pairs in parts of at most `PAIRS_AT_ONCE`: whole rows, or pieces of one row that is longer than that."""
+    """Rows of pairs in chunks of at most `PAIRS_AT_ONCE`: several rows, or pieces of one row that is longer than
+    that."""
     height, width_at_once = max(1, PAIRS_AT_ONCE // width), min(width, PAIRS_AT_ONCE)
     for top in range(0, len(rows), height):
         for left in range(0, width, width_at_once):

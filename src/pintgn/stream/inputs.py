@@ -1,4 +1,4 @@
-"""Checks of what a stream is given: arrays of the right types, in order of time, none too early."""
+"""Checks of a stream's arguments: arrays of the right types, in order of time, none before the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def checked_events(stream: Stream, batch: EventLog | Events | None) -> Events:
-    """Events that may happen next; the columns of a log have been checked when it was made."""
+    """Events that may be observed next; the columns of a log were checked when it was made."""
     schema, history = stream.schema, stream.history
     if batch is None:
         return Events.none(schema.width, stream.time_dtype)

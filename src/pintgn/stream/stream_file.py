@@ -16,7 +16,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.schema import Schema
 from pintgn.facts import (
     AtLeast,
-    Each,
+    DictOf,
     Maybe,
     archive_mark,
     check,
@@ -39,7 +39,7 @@ from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
 FORMAT = 3
-AGAIN = "Make it again: replay its events, and save it."
+REMEDY = "Make it again: replay its events, and save it."
 OLDEST = 2
 """A format from before `history_refresh`: all history was fresh."""
 ABSENT = {"history_refresh": "event", "positions_width": WIDTH}
@@ -64,13 +64,13 @@ FACTS = {
     "planned": AtLeast(0),
     "ended_with": (AtLeast(0), None),
     "weights": Maybe(str),
-    "files": Maybe(Each(str)),
+    "files": Maybe(DictOf(str)),
 }
 """What stream.json says."""
 
 
 def save(stream: Stream, folder: Path) -> None:
-    """Write everything to a temporary folder beside the target, then swap the two."""
+    """Write everything to a temporary folder next to the target, then swap the two."""
     from safetensors.torch import save_file
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def open_stream(
         facts = read_json(folder / "stream.json", {"format": AtLeast(1)})
     except (FileNotFoundError, NotADirectoryError) as error:
         raise BadFile(f"{folder} holds no saved stream.") from error
-    check_format(facts["format"], FORMAT, f"the stream in {folder}", AGAIN, OLDEST)
+    check_format(facts["format"], FORMAT, f"the stream in {folder}", REMEDY, OLDEST)
     check(facts, FACTS, str(folder / "stream.json"))
     cls = _class(facts["model"], cls)
     stored = Schema.from_json(facts["schema"])
@@ -139,17 +139,17 @@ def open_stream(
 
 
 def _still_known(cls: type[Model], settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A model's settings without those that are gone, as long as they were off."""
+    """A model's settings without removed ones, as long as they were off."""
     known = inspect.signature(cls).parameters
     gone = [name for name, value in settings.items() if value and name not in known]
     if gone:
         old = f"the stream in {folder} was written by an older pintgn: {cls.__name__} has no {gone[0]!r} any more."
-        raise BadFile(f"{old} {AGAIN}")
+        raise BadFile(f"{old} {REMEDY}")
     return {name: value for name, value in settings.items() if name in known}
 
 
 def _check(stream: Stream, facts: dict, folder: Path) -> None:
-    """That the files belong together; what a look-up relies on, in particular."""
+    """Check that the files fit together, in particular everything that look-ups rely on."""
     index, table = stream.index, stream.history.event_table
     held = (index.events, index.clock, None if index.time is None else index.time.name)
     expected = (stream.events, stream.clock, facts["time"] if index.events else held[2])
