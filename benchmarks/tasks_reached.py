@@ -28,7 +28,7 @@ import pintgn
 from examples.column_worlds import COLUMN_WORLDS
 from paper.paired import Paired
 from paper.results import circumstances, made_by
-from pintgn.learn.measure import trained_beside
+from pintgn.learn.measure import train_baseline
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
 from pintgn.learn.run import Run
@@ -111,7 +111,7 @@ def measured(name: str, seed: int, folder: Path, runs: Path | None = None) -> di
     beside = [*run.task.baselines, *(["boosted"] if question.boosted else [])]
     ahead: dict[str, Any] = {}
     if isinstance(run.task, Related):
-        others = {"boosted": trained_beside(run, "boosted")} if question.boosted else {}
+        others = {"boosted": train_baseline(run, "boosted")} if question.boosted else {}
         found, ahead = ranked({"pint": run, "positions=0": trained(positions=0)} | others, question.most)
     else:
         found = next(iter(pintgn.evaluate(run, baselines=beside).negatives.values()))

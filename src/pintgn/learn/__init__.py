@@ -1,1 +1,1 @@
-"""How good: negatives, training, measuring."""
+"""Training and evaluation: tasks, negatives, the training loop, runs, metrics."""

@@ -112,8 +112,8 @@ def next_probabilities(slope: float, logits: np.ndarray, valid: np.ndarray | Non
 
 
 def first_choices(slope: float, logits: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each event (e,) how likely the likeliest destination was said to be, and whether it was the true one: a share
-    of it where several are equally likely. Arguments as of `next_slope`."""
+    """For each event (e,) the probability of the likeliest destination, and whether it was the true one (a fraction
+    where several are equally likely). Arguments as of `next_slope`."""
     counts = np.concatenate([np.ones((len(logits), 1), bool), valid], 1)
     p, z = next_probabilities(slope, logits, counts), np.where(counts, logits, -np.inf)
     best = z == z.max(1, keepdims=True)
@@ -121,8 +121,8 @@ def first_choices(slope: float, logits: np.ndarray, valid: np.ndarray) -> tuple[
 
 
 def class_calibration(logits: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """What makes the probabilities of classes honest, by maximum likelihood on validation: a temperature and, of two
-    classes, how much likelier the second is than said (Platt scaling, with a slope above 0)."""
+    """Calibration of class probabilities by maximum likelihood on validation: a temperature and, for two classes, an
+    offset of the second (Platt scaling, with a slope above 0)."""
     if logits.shape[1] != 2 or not 0 < truth.sum() < len(truth):
         return {"temperature": temperature(logits, truth)}
     slope, offset = platt((logits[:, 1] - logits[:, 0]).astype(np.float64), truth)
@@ -130,7 +130,7 @@ def class_calibration(logits: np.ndarray, truth: np.ndarray) -> dict[str, float]
 
 
 def calibrated_classes(logits: np.ndarray, how: dict[str, float]) -> np.ndarray:
-    """Logits of classes as `class_calibration` has them."""
+    """Logits of classes after `class_calibration`."""
     found = logits / how.get("temperature", 1.0)
     if "offset" in how:
         found[:, 1] += how["offset"]

@@ -1,4 +1,4 @@
-"""Settings that nobody gave, from the training part of the log: sizes, decay, learning rate, epochs.
+"""Default settings from the training part of the log: sizes, decay, learning rate, epochs.
 
 The rules are few and known to do well on logs from a thousand to a million events; `pintgn train --dry-run` prints
 what they decide. They look at counts only: times enter through the log's own time scale, so seconds, milliseconds and
@@ -34,12 +34,12 @@ PASSES, MOST_STEPS = 8, 26_000
 
 
 def resolved(settings: Settings, log: EventLog) -> Settings:
-    """The settings with everything open decided by the training part of a log."""
+    """The settings with every open one decided by the training part of a log."""
     return from_training(settings, cut(log, **settings.train.split)[0])
 
 
 def from_training(settings: Settings, train: EventLog) -> Settings:
-    """The settings with everything open decided; what was given stays as it is."""
+    """The settings with every open one decided; given ones stay as they are."""
     model, nodes = settings.model, int(met_nodes(train).sum())
     if settings.name in MODELS:
         known = model_parameters(settings.name)

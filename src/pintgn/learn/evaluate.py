@@ -35,7 +35,7 @@ Rows = dict[str, dict[str, Metrics]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of a run and of the training-free rows beside it, on one part of its log or on later events."""
+    """Figures of a run and of its baselines, on one part of its log or on later events."""
 
     part: str  # test, val or later
     protocol: str
@@ -52,7 +52,7 @@ class Evaluation:
         return asdict(self)
 
     def blocks(self) -> Iterator[tuple[str, Rows]]:
-        """What was measured, in words, and its figures."""
+        """Titles and figures of what was measured."""
         of = "" if self.runs == 1 else f", mean ± standard deviation of {self.runs} runs"
         protocol = ", measured as in the paper" if self.protocol == "paper" else ""
         part = "later events" if self.part == "later" else f"{self.part} part"
@@ -97,7 +97,7 @@ def evaluate(
     device: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Evaluation:
-    """Measure a run (or several, then mean ± std) on a part of its log, or on events after it.
+    """Evaluate a run (or several, then mean ± std) on a part of its log, or on events after it.
 
     Args:
         run: what `fit` returned, or its folder; a folder of several runs, or a list.
@@ -141,7 +141,7 @@ def evaluate(
 
 
 def _measured_on(run: Run, part: str, on: Any, protocol: str | None) -> dict[str, Any]:
-    """What a run is measured on, and by which rules: fields of `Measurement`."""
+    """What a run is evaluated on, and by which rules: fields of `Measurement`."""
     if run.folder is not None and not (run.finished or run.history):
         raise BadFile(
             f"the run in {run.folder.path} was stopped before its first checkpoint, so there is nothing to measure. "
@@ -153,7 +153,7 @@ def _measured_on(run: Run, part: str, on: Any, protocol: str | None) -> dict[str
     if on is not None:
         if protocol == "paper":
             raise BadInput("protocol='paper' measures a part of a run's own log; leave it out for later events.")
-        return _on_later(run, on)
+        return _later_events(run, on)
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
     events = run.parts.named(part)
@@ -173,7 +173,7 @@ def _measured_on(run: Run, part: str, on: Any, protocol: str | None) -> dict[str
     }
 
 
-def _on_later(run: Run, on: Any) -> dict[str, Any]:
+def _later_events(run: Run, on: Any) -> dict[str, Any]:
     """Events after a run's log, which the run meets in the state in which it would be used."""
     used = run.deployed
     whole = used.view(longer_log(run.log, on))

@@ -87,7 +87,7 @@ def figure(name: str, value: Any) -> str:
 def first_figure(
     groups: Mapping[str, Mapping[str, Any]], group: str = "all", name: str | None = None
 ) -> tuple[str, str]:
-    """The figure of this name, or the one that a task is known by, which comes first: its name and value as text."""
+    """Name and value, as text, of the figure of this name, or of the task's main figure, which comes first."""
     name = name or next(name for name in groups[group] if name != "events")
     return HEADS.get(name, name), figure(name, groups[group].get(name))
 
@@ -126,7 +126,7 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
 
 
 class EpochBar:
-    """A bar over all epochs, with the loss so far and the last figure on validation."""
+    """Progress bar over all epochs, with the loss so far and the last validation figure."""
 
     def __init__(self, epochs: int | None = None):
         self.epochs, self.done, self.figures = epochs, 0, ""
@@ -157,20 +157,20 @@ class EpochBar:
 
 
 def run_table(run: Run) -> str:
-    """A run's result, with the training-free rows beside it."""
+    """Result of a run, with its training-free rows."""
     if not run.test:
         return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn embed RUN -o vectors.parquet"
     rows = {run.settings.name: run.test} | run.heuristics
-    notes = [trees_words(run)] if run.history and "trees" in run.history[-1] else []
+    notes = [trees_text(run)] if run.history and "trees" in run.history[-1] else []
     if 1 < run.best_epoch == run.settings.train.epochs:
         more = f"`--epochs {2 * run.best_epoch}` goes on"
         notes += [f"Validation was still rising in the last of {run.best_epoch} epochs; {more}."]
-    notes += [refit_words(run)] if run.refit else []
+    notes += [refit_text(run)] if run.refit else []
     return "\n\n".join([run_title(run), figures_table(rows), *notes])
 
 
-def trees_words(run: Run) -> str:
-    """What trees beside the network are worth."""
+def trees_text(run: Run) -> str:
+    """The share of the trees of a stacked model, and what the network and the trees reach alone."""
     found = run.history[-1]["trees"]
     network, trees, both = (figure(found["chosen_by"], found[what]) for what in ("network", "trees", "both"))
     name = HEADS.get(found["chosen_by"], found["chosen_by"])
@@ -181,14 +181,14 @@ def trees_words(run: Run) -> str:
 
 
 def run_title(run: Run) -> str:
-    """What the figures of a run are."""
+    """Title of the figures of a run."""
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
     by = run.task.chosen_by(run.settings.train)
     chosen = f"epoch {run.best_epoch} of {len(run.history)} chosen on validation by {HEADS.get(by, by)}"
     return f"Test part, {run.task.title()}{paper}; {chosen}"
 
 
-def refit_words(run: Run) -> str:
+def refit_text(run: Run) -> str:
     """Which model the figures belong to, and which is used."""
     assert run.refit is not None
     trained, events = len(run.parts.train), len(run.log)
@@ -203,9 +203,9 @@ def seeds_table(runs: Sequence[Run]) -> str:
     first = runs[0]
     rows: dict[str, Any] = {first.settings.name: mean_of([run.test for run in runs])} | first.heuristics
     title = f"Test part, {first.task.title()}; mean ± standard deviation of {len(runs)} runs"
-    return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(first)}" if first.refit else "")
+    return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_text(first)}" if first.refit else "")
 
 
-def mean_of(several: Sequence[Mapping[str, Metrics]]) -> dict[str, Any]:
+def mean_of(runs: Sequence[Mapping[str, Metrics]]) -> dict[str, Any]:
     """Mean and standard deviation of every figure, by group."""
-    return {group: mean_and_std([one[group] for one in several]) for group in several[0]}
+    return {group: mean_and_std([run[group] for run in runs]) for group in runs[0]}

@@ -1,4 +1,4 @@
-"""Fit: a model, a log and settings become a run that is trained, tested and kept; stopped ones are continued."""
+"""fit: a model, a log and settings become a trained, tested and saved run; interrupted ones are continued."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def resume(
 
 
 def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Progress) -> Run:
-    """A run brought to its end: trained, measured, and trained on the whole log if that is wanted."""
+    """A completed run: trained, tested, and refitted on the whole log if requested."""
     agree(run, refit)
     if not run.finished:
         train(run, negatives, progress)
@@ -154,7 +154,7 @@ def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Prog
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = silent) -> Run:
-    """Train a run from its last step to its end."""
+    """Train a run from its last saved step to its end."""
     with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():
             progress({"phase": "preparing"})
@@ -173,7 +173,7 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = sil
 
 
 def measure_run(run: Run, kept: Stream | None, negatives: Negatives | None, progress: Progress) -> None:
-    """Calibrate on validation and measure on test with the weights that validation chose; keep the stream.
+    """Calibrate on validation and evaluate on test with the weights that validation chose; keep the stream.
 
     `kept` has observed the training part, and is used up.
     """
@@ -201,7 +201,7 @@ def measure_run(run: Run, kept: Stream | None, negatives: Negatives | None, prog
 
 
 def peak_memory() -> int | None:
-    """The most memory that this process has held so far, in bytes; None where the system does not say.
+    """Peak resident memory of this process in bytes; None where the system does not report it.
 
     Linux counts what the process that started this one held as its own in `ru_maxrss`, but not in VmHWM.
     """
@@ -220,7 +220,7 @@ def peak_memory() -> int | None:
 
 
 def check_arguments(model: Any, log: Any, seed: Any) -> None:
-    """Refuse a model or a log that is none, with how to make one."""
+    """Refuse a wrong model or log, and say how to make one."""
     call = 'fit(model, log), as in fit("pint", log)'
     if isinstance(model, EventLog):
         raise BadInput(f"fit was given a log where the model belongs: {call}.")
@@ -256,7 +256,7 @@ def _reading(given: Any) -> str:
 
 
 def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Settings:
-    """What `fit` was given, as settings."""
+    """Arguments of `fit` as settings."""
     if isinstance(model, Settings):
         if given:
             raise BadInput(f"fit was given Settings and {', '.join(given)} besides; put them into the Settings.")
@@ -273,7 +273,8 @@ def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Set
 
 
 def check_negatives(run: Run, negatives: Negatives | None, refit: bool) -> None:
-    """A run in a folder that was begun with own negatives goes on with them, and one without goes on without."""
+    """Check that a run in a folder is resumed with negatives of the caller's own if, and only if, it was started with
+    some."""
     own, ended = negatives is not None, run.finished and not (refit and run.refit is None)
     assert run.folder is not None
     if not ended and run.folder.read_json("run.json").get("own_negatives", own) != own:
@@ -284,7 +285,7 @@ def check_negatives(run: Run, negatives: Negatives | None, refit: bool) -> None:
 def found_run(
     run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool, start: Start | None
 ) -> Run:
-    """The run that a folder holds, if it is the one that was asked for."""
+    """The run in a folder, if it is the requested one."""
     if not resume:
         raise BadInput(f"{run_folder.path} holds a run already. Continue it with --resume, or choose another folder.")
     path = run_folder / "run.json"
@@ -310,8 +311,8 @@ def found_run(
 
 
 def agree(run: Run, refit: bool) -> None:
-    """Before the first step of several workers: refuse other data, settings or versions; take over how far the run has
-    come. What the first worker reads from the run's folder it passes on, so the others need no access to it."""
+    """Synchronise workers before the first step: refuse other data, settings or versions, and share the progress of the
+    run. The first worker passes on what it reads from the folder, so the others need no access to it."""
     group = current()
     if group.size == 1:
         return

@@ -1,4 +1,4 @@
-"""A run's folder: files that are whole or not there, one process at a time, no pickle."""
+"""Run folder: atomic files, one process at a time, no pickle."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from torch import Tensor
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.facts import AtLeast, Each, Maybe, check_format, digest_of, parse, read_json, reading
+from pintgn.facts import AtLeast, DictOf, Maybe, check_format, digest_of, parse, read_json, reading
 from pintgn.files import try_lock, write_errors, write_file
 
 FORMAT = 2
 KEY = "pintgn"
-METRICS = Each(Each((float, None)))
+METRICS = DictOf(DictOf((float, None)))
 SHAPES: dict[str, Any] = {
     "run.json": {
         "seed": AtLeast(0),
@@ -32,13 +32,13 @@ SHAPES: dict[str, Any] = {
     },
     "result.json": {
         "test": METRICS,
-        "heuristics": Each(METRICS),
+        "heuristics": DictOf(METRICS),
         "calibration": ({"slope": float, "offset": float}, None),
         "calibration_known": Maybe(({"slope": float, "offset": float}, None)),
         "calibration_error": (float, None),
         "next_slope": Maybe((float, None)),
-        "answer_calibration": Maybe(Each(float)),
-        "spent": Maybe(Each((float, None))),
+        "answer_calibration": Maybe(DictOf(float)),
+        "spent": Maybe(DictOf((float, None))),
     },
     "refit.json": {"epochs": AtLeast(0), "events": AtLeast(1), "seconds": float},
     "runs.json": {
@@ -75,7 +75,7 @@ def holds_run(folder: str | Path) -> bool:
 
 
 class Folder:
-    """Where a run lives on disk.
+    """A run's folder on disk.
 
     settings.toml · run.json (seed, fingerprint of the data) · events.parquet (the log) · metrics.jsonl · run.log ·
     last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended) ·
@@ -100,7 +100,7 @@ class Folder:
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def write(self, name: str, data: str | bytes) -> None:
-        """Write a file under another name, then rename it: nobody ever sees half of it."""
+        """Write a file under another name, then rename it: readers never see half of it."""
         with self.errors(self / name):
             write_file(self / name, data)
 
@@ -121,12 +121,12 @@ class Folder:
         self.write_tensors(name, {f"model.{key}": value for key, value in weights.items()}, {"run": fingerprint})
 
     def note(self, line: str) -> None:
-        """A line in the run's log, with the time of day."""
+        """Append a line to the run's log, with the time of day."""
         with self.errors(self / "run.log"), open(self / "run.log", "a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
 
     def errors(self, target: Path) -> contextlib.AbstractContextManager[None]:
-        """Failures of the disk in one line. What was written before stays whole."""
+        """Context that reports disk failures in one line; files already written stay whole."""
         return write_errors(target, when_full="Make room, then continue with --resume.")
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Folder:
         return f"there is no such folder.{found or ' Make one: pintgn train DATA -o ' + str(self.path)}"
 
     def read_tensors(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """What `write_tensors` wrote."""
+        """Read a file of `write_tensors`."""
         from safetensors import SafetensorError, safe_open
 
         path = self / name
@@ -186,7 +186,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from writing here; the lock goes with the process, however it ends."""
+        """Lock the folder against other processes; the lock ends with the process, however that ends."""
         with self.errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = open(self / "lock", "a+")  # noqa: SIM115 - held open while the lock is

@@ -1,4 +1,4 @@
-"""Hooks of the training loop: checkpoints, reports of progress, and Ctrl-C between two steps."""
+"""Hooks of the training loop: checkpoints, progress reports, and Ctrl-C between two steps."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _part(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 class Reports(Hook):
-    """Tells the caller, the run's own log and its metrics how training goes."""
+    """Reports progress to the caller, the run's log and its metrics file."""
 
     def __init__(self, progress: Progress):
         self.progress = progress
@@ -137,11 +137,11 @@ class Reports(Hook):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, taken between two steps."""
+    """Ctrl-C, received between two steps."""
 
 
 class Interruptible(Hook):
-    """Takes Ctrl-C between steps instead of in the middle of one, while it is entered; the second takes effect at once.
+    """Context that defers Ctrl-C to the end of the current step; a second one takes effect at once.
 
     Where Ctrl-C is ignored (`nohup`, a job that a script puts in the background) it stays ignored.
     """

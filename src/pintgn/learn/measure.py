@@ -1,4 +1,4 @@
-"""Test, then observe: score a part while a stream moves through it. All measuring goes through here."""
+"""Test, then observe: score a part while a stream moves through it. All evaluation goes through here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def evenly(events: int, most: int) -> np.ndarray:  # (events,) bool
 
 
 def observe_log(stream: Stream, events: EventLog, on_batch: OnBatch = None) -> None:
-    """Let a long log happen piece by piece: that takes little memory, and it can be said how far it is."""
+    """Observe a long log piece by piece, which takes little memory and can report progress."""
     for piece in events.batches(PIECE):
         stream.observe(piece)
         if on_batch is not None:
@@ -61,8 +61,8 @@ def observe_log(stream: Stream, events: EventLog, on_batch: OnBatch = None) -> N
 def score_part(
     stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None, only: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it; about
-    those of them alone that a mask names, where there is one. Workers share them out, and each has all answers."""
+    """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it; `only`
+    is a mask of the events to score. Workers share the rows, and each gets all answers."""
     rows = np.flatnonzero(part.learnable)
     rows = rows if only is None else rows[only]
     group = current()
@@ -92,8 +92,8 @@ def score_part(
 
 
 def my_share(part: EventLog, rows: np.ndarray, length: int) -> np.ndarray:
-    """Which of a part's rows are asked by this worker: of each batch of so many events an equal share, so that all are
-    busy, and each computes as much at once as one alone would."""
+    """Rows of a part that this worker computes: an equal share of each batch, so that all workers are busy and each
+    computes as much at once as a single process would."""
     return current().shares(np.searchsorted(rows, np.arange(0, len(part) + length, length)))
 
 
@@ -151,8 +151,8 @@ def rank_part(
 def ranks_in_part(
     stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None, only: np.ndarray | None = None
 ) -> np.ndarray:  # (e,)
-    """The rank of each scored event's destination among its candidates, while the stream moves through the part; of
-    those alone that a mask of the scored events names, where there is one."""
+    """The rank of each scored event's destination among its candidates, while the stream moves through the part; `only`
+    is a mask of the scored events to rank."""
     group, rows = current(), np.flatnonzero(part.learnable)
     asked = np.ones(len(rows), bool) if only is None else only
     mine = my_share(part, rows[asked], ranked_at_once(candidates) * group.size)
@@ -195,11 +195,11 @@ def ranked_in_part(
                 on_batch(batch.first - part.first + len(batch))
 
 
-def trained_beside(
+def train_baseline(
     run: Run, name: str, progress: Callable[[int, int, str], None] | None = None, later: bool = False
 ) -> Run:
-    """A model of this name, trained on a run's log and asked the same; on all of it where `later` events are measured
-    and the run was."""
+    """Train another model on a run's log, for the same task; on the whole log where `later` events are measured and the
+    run was refitted."""
     from pintgn.learn.fit import fit
 
     if run.start is not None:

@@ -1,4 +1,4 @@
-"""Memory budget: how much a training will take at its peak, computed from counts before it starts.
+"""Memory budget: the peak memory of a training, predicted from counts before it starts.
 
 The peak comes when the stream has observed the whole log: a large one is never held twice (`train.KEPT`). What is
 predicted and what was measured stand side by side in docs/performance.md.
@@ -31,7 +31,7 @@ ROW = 4
 
 
 def predict(settings: Settings, log: EventLog) -> dict[str, int]:
-    """Bytes at the peak of training with settings that are resolved (`defaults.resolved`), by what holds them."""
+    """Bytes at the peak of training, by what holds them; settings must be resolved (`defaults.resolved`)."""
     events, nodes, model = len(log), log.nodes, settings.model
     train = cut(log, **settings.train.split)[0]
     hidden = settings.train.hidden if isinstance(settings.train.hidden, float) else 0.1  # as dyglib's
@@ -70,7 +70,7 @@ def positions(length: int, nodes: int, kept: Streaming) -> int:
 
 
 def require(settings: Settings, log: EventLog) -> dict[str, int]:
-    """`predict`, refused in one line where this machine has less, with what would fit."""
+    """`predict`, refused in one line if this machine has less memory, with what would fit."""
     found = predict(settings, log)
     peak, free = sum(found.values()), available() + resident()
     if peak <= free:

@@ -138,11 +138,11 @@ def check_finite(scores: np.ndarray) -> None:
         )
 
 
-def mean_and_std(several: Sequence[Metrics]) -> dict[str, tuple[float, float] | None]:
+def mean_and_std(runs: Sequence[Metrics]) -> dict[str, tuple[float, float] | None]:
     """Mean and sample deviation of each figure over runs; the deviation of one run is 0."""
     found: dict[str, tuple[float, float] | None] = {}
-    for name in several[0]:
-        values = [one[name] for one in several]
+    for name in runs[0]:
+        values = [one[name] for one in runs]
         known = [value for value in values if value is not None]
         found[name] = (float(np.mean(known)), stdev(known) if len(known) > 1 else 0.0) if known else None
     return found

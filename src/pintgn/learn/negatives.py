@@ -1,4 +1,4 @@
-"""Questions whose answer should be no: random, historical, inductive, and per-event negatives; candidates of ranks.
+"""Negative sampling: random, historical, inductive and per-event negatives, and candidates for ranking.
 
 All are fixed by split and seed. Where a rule finds too few negatives it falls back on random ones; the fraction that
 fell back is always reported, because published code does so silently.
@@ -22,15 +22,15 @@ BLOCK = 200
 """Rows of candidates drawn together; fixed, so that a sample does not depend on how a part is cut into batches."""
 
 QUESTION = {"historical": "known", "inductive": "known", "per-event": "known"}
-"""The question (`models.base.QUESTIONS`) that tells an event from negatives of a kind; against anyone otherwise."""
+"""The question (`models.base.QUESTIONS`) that fits negatives of a kind; against anyone otherwise."""
 
 Negatives = Callable[[EventLog, np.random.Generator], Query]
-"""For each event of a part a question whose answer should be no: how to plug in your own."""
+"""A sampler: one negative query for each event of a part. Pass your own where `negatives` is an argument."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One negative for each scored event of a part, and which of them are random for want of better."""
+    """One negative for each scored event of a part, and which of them are random fallbacks."""
 
     query: Query
     fallback: np.ndarray  # (e,) bool
@@ -50,12 +50,13 @@ def random_destination(log: EventLog) -> Negatives:
 
 
 def current_destination(part: EventLog, rng: np.random.Generator) -> Query:
-    """Each event's source and time with the destination of another event of the batch: of what is popular now."""
+    """Each event's source and time with the destination of another event of the batch: a sample of what is popular
+    now."""
     return part.query.toward(part.dst[rng.integers(0, len(part), len(part))])
 
 
 def is_event(query: Query, part: EventLog) -> np.ndarray:  # (q,) bool
-    """Which of the queries, one for each event of a part, are about what did happen then: an event of the part."""
+    """Mask of the queries, one for each event of a part, that ask about an event of the part."""
     _, moment = np.unique(np.stack([part.src, part.t.view(np.int64)]), axis=1, return_inverse=True)
     width = np.int64(max(part.dst.max(initial=0), query.dst.max(initial=0)) + 1)
     return np.isin(moment * width + query.dst, moment * width + part.dst)
@@ -124,8 +125,8 @@ def draw_each(
     observed: EventLog,
     only: np.ndarray | None = None,
 ) -> dict[str, Drawn]:
-    """`draw` for several kinds, by name; a function of your own is called `own`, where it has no name. With `only`, a
-    mask of the scored events, what would be drawn for these among all."""
+    """`draw` for several kinds, by name; a function of your own is called `own` where it has no name. `only` is a mask
+    of the scored events to return, which does not change what is drawn for them."""
     named = kinds if isinstance(kinds, Mapping) else {k if isinstance(k, str) else "own": k for k in kinds}
     paired = any(isinstance(kind, str) and kind != "random" for kind in named.values())
     past = Pairs(population.scored_events) if paired else None
@@ -146,9 +147,9 @@ class Pairs:
         order = np.argsort(first, kind="stable")
         self.keys = keys[order]  # (p,)
         self.first_t = log.t[first[order]]  # (p,) sorted
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        self.pair_of = place[which]  # (e,) which pair each event is
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        self.pair_of = rank[which]  # (e,) which pair each event is
 
     def key(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         return src * np.int64(self.width) + dst

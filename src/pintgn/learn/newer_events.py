@@ -1,4 +1,4 @@
-"""Newer events: measure a run on what came after its log, or go on training with it (warm start)."""
+"""Newer events: evaluate a run on what came after its log, or continue training with it (warm start)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """The weights of an earlier run, with which one on a longer log begins."""
+    """Initial weights of a run on a longer log: those of an earlier run."""
 
     rows: int  # the first events of the log, by which those weights have learned to read features and times
     events: int  # what they may have learned from; measured is what comes after
@@ -81,7 +81,7 @@ def _joined(log: EventLog, named: EventLog, newer: EventLog) -> EventLog:
 
 
 def continued(run: Run, newer: Any, given: Mapping[str, Any]) -> tuple[Settings, EventLog, Start]:
-    """Settings, log and weights of a run that goes on from an earlier one and is measured on what is new.
+    """Settings, log and initial weights of a run that continues an earlier one and is evaluated on the new events.
 
     Everything that the earlier run has seen is trained on. The new events are cut as a log is, 70 / 15 / 15, unless
     `train_until` and `val_until` are given: so validation and test hold nothing that the weights have learned from. No

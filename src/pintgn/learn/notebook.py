@@ -1,4 +1,4 @@
-"""Runs and evaluations in a notebook: tables, frames and curves of what `tables.py` says as text."""
+"""Runs and evaluations in notebooks: tables, frames and curves of what `figures_text` prints as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pintgn.drawing.curves import Curve, Picture, curves
 from pintgn.drawing.plot import Plot, sheet
 from pintgn.errors import BadInput
 from pintgn.formatting import duration, percent, short
-from pintgn.learn.figures_text import AS_NUMBERS, GROUPS, HEADS, count, figure, first_figure, refit_words, run_title
+from pintgn.learn.figures_text import AS_NUMBERS, GROUPS, HEADS, count, figure, first_figure, refit_text, run_title
 from pintgn.packages import data_frame
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run_html(run: Run) -> str:
     parts = [paragraph(repr(run), strong=True)]
     if run.test:
         parts += [paragraph(run_title(run)), figures_html({run.settings.name: run.test} | run.heuristics)]
-        parts += [paragraph(refit_words(run))] if run.refit else []
+        parts += [paragraph(refit_text(run))] if run.refit else []
     by = run.task.chosen_by(run.settings.train)
     epochs = [
         [e["epoch"], f"{e['loss']:.3f}", first_figure(e["val"], "all", by)[1], first_figure(e["val"], "new", by)[1],

@@ -1,4 +1,4 @@
-"""`protocol="paper"`: measuring as TGN and PINT do it, for figures that compare with published ones.
+"""`protocol="paper"`: evaluation as TGN and PINT do it, for comparison with published figures.
 
 Neighbors are those of the whole log before t. Memory and positions have seen what training has: the training events
 that touch no hidden node, then (for the test part) all of validation. The part's events are replayed once in full, for

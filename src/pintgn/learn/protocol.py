@@ -1,4 +1,4 @@
-"""What is trained on and what is scored: a log cut by time, with some nodes hidden from training."""
+"""Parts for training and evaluation: a log cut by time, with some nodes hidden from training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Parts:
 
     @classmethod
     def of(cls, log: EventLog, *, hidden: float | str = 0.1, seed: int = 0, links: bool = True, **split: Any) -> Parts:
-        """Arguments as of `cut` and `hidden_nodes`; `links`: whether destinations are told from each other."""
+        """Arguments as of `cut` and `hidden_nodes`; `links`: whether destinations are distinguished from each other."""
         train, validation, final = cut(log, **split)
         shares = {name: split[name] for name in ("val", "test") if name in split}
         asked = [train, validation] if split.get("train_until") is not None else log.split(**shares)[:2]
@@ -65,7 +65,7 @@ class Parts:
 
     @classmethod
     def whole(cls, log: EventLog) -> Parts:
-        """All of a log to train on, nothing hidden, nothing left to measure by."""
+        """All of a log to train on: nothing hidden, nothing left to evaluate on."""
         nothing = log[len(log) :]
         return cls(log, log, nothing, nothing, log, seen_nodes(log, np.zeros(log.nodes, bool)))
 
@@ -80,7 +80,7 @@ class Parts:
         return self.log[: part.first - self.log.first]
 
     def until(self, part: EventLog) -> EventLog:
-        """Everything up to the end of a part: where its negatives come from. The future is no part of the question."""
+        """Everything up to the end of a part, from which its negatives are drawn. Never the future."""
         return self.log[: part.first - self.log.first + len(part)]
 
     def is_new(self, part: EventLog) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Refit: after a run has been measured, its model is trained once more, on the whole log.
+"""Refit: after the test a run's model is trained once more, on the whole log.
 
 The run stays as it is: its weights, its figures and its calibration come from the honest split. The refit has the same
 settings and seed, as many epochs as validation chose, nothing hidden and nothing held back, so that there is nothing
@@ -53,7 +53,7 @@ class Refit(Run):
 
 def train_on_everything(run: Run, negatives: Negatives | None, progress: Progress) -> None:
     """Train a run's model on its whole log, or continue where that was stopped."""
-    run.refit_asked = True
+    run.refit_requested = True
     if run.folder is not None and not (facts := run.folder.read_json("run.json")).get("refit"):
         run.folder.write_json("run.json", facts | {"refit": True})  # also when it had ended without
     started = compiled.working_time()
@@ -106,7 +106,7 @@ def _refit_of(run: Run, settings: Settings) -> Refit:
 
 
 def _take_calibration(again: Run, run: Run) -> None:
-    """What the honest split found out about the model, and the whole log cannot."""
+    """Copy what the tested model has and the whole log cannot provide: its calibration."""
     for name in ("calibration", "calibration_known", "next_slope", "answer_calibration"):
         setattr(again, name, getattr(run, name))
     again.finished = True

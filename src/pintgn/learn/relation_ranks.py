@@ -28,8 +28,8 @@ Score = Callable[[Query, np.ndarray], Sequence[np.ndarray]]
 
 
 def entities(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """Who can be the answer, as a destination and as a source: everyone met so far, or everyone of its side where the
-    sides are named apart."""
+    """Possible answers as destination and as source: all nodes seen so far, or those of one side if the sides have
+    separate namespaces."""
     if not log.schema.separate_namespaces:
         everyone = np.flatnonzero(met_nodes(log))
         return everyone, everyone

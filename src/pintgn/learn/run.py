@@ -1,4 +1,4 @@
-"""A run: settings, log and seed; the model that came of them; its results; its files."""
+"""A run: settings, log and seed, the trained model, its results and its files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Run:
     asked: Settings | None = None  # before the model filled in what it had left open
     start: Start | None = None  # the weights of an earlier run, which this one began with
     refit: Run | None = None  # the same model trained on the whole log; see `refit.py`
-    refit_asked: bool = False  # whether it is to be trained on the whole log at the end
+    refit_requested: bool = False  # whether it is to be trained on the whole log at the end
     prepared: bool = False
     device: str | None = None  # where it computes, in place of what its settings say
     _stream: Stream | None = None
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def deployed(self) -> Run:
-        """What is used: the model that was trained on the whole log where there is one, else the one measured."""
+        """The model for use: the one refitted on the whole log if there is one, else the tested one."""
         return self.refit or self
 
     @property
@@ -85,7 +85,7 @@ class Run:
         """Status note that is added to answers until everything is done."""
         if not self.finished:
             return "training unfinished"
-        return "refit unfinished" if self.refit_asked and self.refit is None else ""
+        return "refit unfinished" if self.refit_requested and self.refit is None else ""
 
     @property
     def answers(self) -> bool:
@@ -143,7 +143,7 @@ class Run:
         return hashlib.blake2b("\n".join(metadata).encode(), digest_size=16).hexdigest()
 
     def prepare(self) -> None:
-        """Let the model compute what depends on the training events as a whole."""
+        """Let the model compute what depends on all training events."""
         if not self.prepared:
             self.asked = self.asked or self.settings
             self.model.prepare(self.parts.trained)
@@ -229,7 +229,7 @@ class Run:
         run = cls(settings, facts["seed"], log, model, run_folder, device=device)
         if "asked" in facts:
             run.asked = replace(settings, model={k: v for k, v in facts["asked"]["model"].items() if k != "name"})
-        run.refit_asked = facts.get("refit", False)
+        run.refit_requested = facts.get("refit", False)
         if "start" in facts:
             run.start = Start(facts["start"]["rows"], facts["start"]["events"])
         if run.fingerprint != facts["fingerprint"]:
@@ -258,7 +258,7 @@ class Run:
         self.folder.write_json("run.json", facts)
 
     def restore(self) -> None:
-        """The best weights so far, how training went, and the result if it has ended."""
+        """Load the best weights so far, the history of training, and the result if the run has ended."""
         assert self.folder is not None
         path = self.folder / "last.safetensors"
         if path.exists():
@@ -289,7 +289,7 @@ class Run:
         return self.folder.read_checkpoint(name, self.fingerprint)
 
     def load_weights(self, name: str) -> None:
-        """Take over the weights of a checkpoint in the run's folder."""
+        """Load the weights of a checkpoint in the run's folder."""
         self.take_weights(self.read_checkpoint(name)[0], name)
 
     def take_weights(self, arrays: Mapping[str, np.ndarray], name: str) -> None:
@@ -314,7 +314,7 @@ class Run:
         }
 
     def note(self, line: str) -> None:
-        """A line in the run's own log, and in that of `logging`."""
+        """Append a line to the run's own log, and to that of `logging`."""
         logger.info("%s", line)
         if self.folder is not None:
             self.folder.note(line)

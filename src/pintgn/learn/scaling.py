@@ -1,5 +1,5 @@
-"""Features as models read them, by the training part alone: on a common scale, so that cents and dollars train alike,
-and with the categories that training has met."""
+"""Feature scaling, fitted on the training part alone: a common scale, so that cents and dollars train alike, and the
+categories that occur in training."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pintgn.events.schema import Feature, Schema
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The categories that training has met. One first met later counts as none, as in a later file: otherwise the width
-    of a model, or the codes it learns by, would tell of the future."""
+    """The categories of training. One that first occurs later counts as none, as in a later file: otherwise the width
+    of a model, or the codes it learns by, would depend on the future."""
 
     features: tuple[Feature, ...]  # as the log has them
     known: tuple[tuple[int, ...], ...]  # for each feature, which of its categories training has met
@@ -38,7 +38,7 @@ class Vocabulary:
 
     @property
     def met(self) -> tuple[Feature, ...]:
-        """The features with the categories that training has met."""
+        """The features with the categories of training only."""
         pairs = zip(self.features, self.known, strict=True)
         return tuple(replace(f, categories=tuple(f.categories[k] for k in known)) for f, known in pairs)
 
@@ -100,7 +100,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What was learned about the features of a log; None where there is nothing to do."""
+    """Fitted scaling of a log's features; None where there is nothing to do."""
 
     vocabulary: Vocabulary | None = None
     features: Columns | None = None

@@ -1,4 +1,4 @@
-"""Runs of several seeds, trained one after the other or by workers."""
+"""Runs of several seeds, trained one after another or by workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fit_seeds(
     jobs: Jobs | None = None,
     **options: Any,
 ) -> list[Run]:
-    """One run for each seed, in `folder/seed-N`; `tables.seeds_table` shows mean ± std. Options as of `fit`.
+    """One run for each seed, in `folder/seed-N`; `figures_text.seeds_table` shows mean ± std. Options as of `fit`.
 
     With `jobs`, the runs are trained by its workers, which must see the folder.
     """

@@ -1,4 +1,4 @@
-"""Settings: constructor arguments = TOML keys = `--set`. Unknown keys are errors; what is left open comes from the log.
+"""Settings: constructor arguments = TOML keys = `--set`. Unknown keys are errors; open ones are decided by the log.
 
 A settings file has up to three tables; a file of many rows has them under `rows."NAME"`:
 
@@ -58,7 +58,7 @@ Time = str | int | float | datetime.date
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained and what it is chosen by.
+    """How a model is trained, and by what it is chosen.
 
     Args:
         epochs: at most so many passes over the training part; from the size of the log when not given.
@@ -177,7 +177,7 @@ class Streaming:
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What is asked; see `learn.tasks` and docs/tasks.md.
+    """The question of a run; see `learn.tasks` and docs/tasks.md.
 
     Args:
         predict: `link`, whether two meet; or a column of the log: a feature or the label. Numbers are regressed;
@@ -224,7 +224,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that a run is made from, besides its data and seed."""
+    """Everything that makes a run, except its data and seed."""
 
     name: str
     model: dict[str, Any]  # the arguments of the model's class

@@ -32,7 +32,7 @@ def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
 
 
 def published_rows(path: str | Path) -> dict[str, dict[str, Any]]:
-    """What each row of a settings file has published: figures as [mean, std], in percent, by name."""
+    """Published figures of each row of a settings file, as [mean, std] in percent, by name."""
     return {name: row.get("published", {}) for name, row in read_toml(path).get("rows", {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Trees beside a trained network: grown on the training part, and weighed by validation."""
+"""Stacking: boosted trees added to a trained network, fitted on the training part and weighted by validation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pintgn.learn.run import Run
 from pintgn.learn.train import Trainer
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""Shares of the trees in an answer that are tried on validation, besides none."""
+"""Shares of the trees in an answer that are tried on validation, besides 0."""
 
 
 def grow_trees(run: Run, negatives: Negatives | None, share: float = 0.0) -> None:
-    """Let the trees of a model learn from the training part; the network stays as it is. They have a share then."""
-    beside = copy.copy(run)
-    beside.model, beside.folder, beside.start, beside.history = run.model.boosted, None, None, []
-    Trainer(beside, negatives, epochs=1).learn()
-    _count(run, share)
+    """Fit the trees of a stacked model on the training part, and set their share; the network stays as it is."""
+    trees = copy.copy(run)
+    trees.model, trees.folder, trees.start, trees.history = run.model.boosted, None, None, []
+    Trainer(trees, negatives, epochs=1).learn()
+    _set_share(run, share)
 
 
 def add_trees(run: Run, trainer: Trainer, negatives: Negatives | None, progress: Progress) -> None:
-    """Grow the trees of a run whose network is trained, and find on validation how much they count."""
+    """Fit the trees of a run whose network is trained, and choose their share on validation."""
     progress({"phase": "growing trees"})
     grow_trees(run, negatives)
     task, settings = run.task, run.settings.train
@@ -31,14 +31,14 @@ def add_trees(run: Run, trainer: Trainer, negatives: Negatives | None, progress:
         run.model.trees_share.fill_(share)
         figures[share] = task.validate(run, trainer.after_training, negatives)["all"]
     best = max(figures, key=lambda share: task.value(figures[share], settings))
-    _count(run, best)
+    _set_share(run, best)
     name = task.chosen_by(settings)
     found = {"network": figures[0.0][name], "trees": figures[1.0][name], "both": figures[best][name]}
     run.history[-1]["trees"] = {"share": best, "chosen_by": name} | found
 
 
-def _count(run: Run, share: float) -> None:
-    """Let trees have this share from now on, and keep them beside the network's weights."""
+def _set_share(run: Run, share: float) -> None:
+    """Set the share of the trees, and save it with the network's weights."""
     run.model.trees_share.fill_(share)
     if run.folder is not None:
         run.folder.write_weights("best.safetensors", run.model.state_dict(), run.fingerprint)

@@ -1,4 +1,4 @@
-"""Search for settings: optuna over the paper's grid or a space of your own, chosen on validation only.
+"""Search for settings with optuna, over the paper's grid or a space of your own, chosen on validation only.
 
 Every finished trial is on disk at once (a journal in the folder), so a search that was stopped goes on where it was. A
 trial that was cut off is tried again. No trial ever sees the test part.
@@ -54,7 +54,7 @@ SPACES: dict[str, Space] = {
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found."""
+    """Result of a search."""
 
     settings: dict[str, Any]  # the best trial's, as nested tables
     value: float  # its validation figure
@@ -66,7 +66,7 @@ class Tuned:
 
 @contextmanager
 def trial_bar() -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar that says which trial is being made, and the last figure."""
+    """Progress bar that names the current trial and the last figure."""
     with open_bar("searching") as bar:
 
         def show(entry: dict[str, Any]) -> None:
@@ -153,7 +153,7 @@ def read_space(path: str | Path) -> Space:
 
 
 class _TrialHook(Hook):
-    """Reports a trial's epochs; hopeless ones are pruned between epochs."""
+    """Reports a trial's epochs to optuna, which prunes hopeless trials between epochs."""
 
     def __init__(self, optuna: Any, trial: Any, progress: Any = lambda entry: None, stop: Interruptible | None = None):
         self.optuna, self.trial, self.progress, self.stop = optuna, trial, progress, stop
@@ -234,7 +234,7 @@ def _trial(trial: Any, space: Space, base: dict[str, Any]) -> tuple[dict[str, An
 
 @contextmanager
 def open_storage(optuna: Any, kept: str) -> Iterator[Any]:
-    """Where trials are kept: a journal file, or a database by its address."""
+    """The storage of trials: a journal file, or a database by its address."""
     if "://" not in kept:
         yield optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(kept))
         return

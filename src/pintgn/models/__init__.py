@@ -1,1 +1,1 @@
-"""What it means: the model contract and the models, one file each."""
+"""Models: the contract, and one file for each family."""

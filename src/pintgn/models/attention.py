@@ -1,4 +1,4 @@
-"""Temporal attention over a node's neighbors: its fused step, and the layer that TGAT and TGN share."""
+"""Temporal attention over a node's neighbors: the fused step, and the layer that TGAT and TGN share."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def distinct_rows(parents: TreeNodes) -> tuple[Tensor, np.ndarray]:
 
 @dataclass
 class AttentionInputs:
-    """Who asks whom: the arrays of an attention step that are data, not parameters. A parent has k slots."""
+    """Arrays of an attention step that are data, not parameters. A parent has k slots."""
 
     own_of: np.ndarray  # (p,) which of the rows that ask
     row_of: np.ndarray  # (slots,) which of the rows that are seen

@@ -29,7 +29,7 @@ from pintgn.formatting import plural
 from pintgn.models.history_view import Events, HistoryView
 
 QUESTIONS = ("anyone", "known")
-"""What an event is told from: a link to a random destination, or one between two that met before but not now."""
+"""What an event is distinguished from: a link to a random destination, or a pair that met before but not now."""
 
 
 class Model(nn.Module):
@@ -122,16 +122,16 @@ class Model(nn.Module):
     answers_columns = False
     """Whether the model can be asked about a column of events, not only whether they happen; see `Schema.asking`."""
     with_trees = False
-    """Whether the model has trees beside its network, grown when that is trained; see `learn.stack`."""
+    """Whether the model also has boosted trees, which are grown after its network is trained; see `learn.stack`."""
     boosted: Model
-    """Those trees, of a model that has any."""
+    """The trees, if it has any."""
     trees_share: Tensor
-    """How much they count, from 0 to 1."""
+    """Their weight in an answer, from 0 to 1."""
     on_processor = False
     """Whether the model computes, or learns, on the processor, whatever the device."""
 
     def answer_shape(self, queries: int) -> tuple[int, ...]:
-        """Of what `forward` gives for so many queries."""
+        """Shape of what `forward` returns for so many queries."""
         asking = None if self.schema is None else self.schema.asking
         if asking is not None and asking.outputs:
             return (queries, asking.outputs)
@@ -161,7 +161,7 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def gather(self, query: Query, history: HistoryView) -> Any:
-        """Look up everything that `forward` will need; the past answers as of each query's own time."""
+        """Look up everything that `forward` will need, as of each query's own time."""
         raise NotImplementedError
 
     def forward(self, inputs: Any, state: Any) -> Tensor:  # (q,) or (q, questions)
@@ -169,17 +169,17 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def columns(self, inputs: Any, state: Any) -> Tensor:  # (q, a)
-        """In place of `forward`, what a model without gradients learns from."""
+        """Inputs of a model without gradients, in place of `forward`."""
         raise NotImplementedError
 
     def learn(self, columns: list[Tensor], seed: int) -> None:
-        """Learn at once, without gradients: from the columns of all training events, of each of their random negatives
-        and, where it answers two questions, of their historical ones; rows in order of time."""
+        """Fit without gradients, in one call: columns of all training events, of each of their random negatives and,
+        where the model answers two questions, of their historical ones; rows in order of time."""
         raise NotImplementedError
 
     def learn_answers(self, columns: Tensor, truth: np.ndarray, seed: int) -> None:
-        """Learn at once what was asked about events: from the columns (q, a) of all questions and what they turned out
-        to be (q,), classes as numbers; rows in order of time."""
+        """Fit without gradients on labelled questions: their columns (q, a) and labels (q,), classes as numbers; rows
+        in order of time."""
         raise NotImplementedError
 
     @property
@@ -191,7 +191,7 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def rank(self, inputs: Any, state: Any) -> Tensor:  # (q, c)
-        """Logits of c candidates for each source against anyone: those of `forward`, with what they share done once."""
+        """Logits of c candidates for each source against anyone: equal to `forward`, with shared work done once."""
         raise NotImplementedError
 
     def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Any:
@@ -199,11 +199,11 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def embed(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
-        """One embedding per node asked for."""
+        """One embedding per node."""
         raise NotImplementedError
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> Any:
-        """What the model remembers before the first event; the stream owns it. None for models without memory."""
+        """The state before the first event, owned by the stream; None for models without memory."""
         return None
 
     def gather_events(self, events: Events, history: HistoryView) -> dict[str, np.ndarray]:
@@ -218,7 +218,8 @@ class Model(nn.Module):
 
 @contextmanager
 def eval_mode(model: Model) -> Iterator[None]:
-    """Without dropout and gradients. A model in eval mode already is not touched: others may be using it meanwhile."""
+    """Context without dropout and gradients. A model in eval mode already is left alone: other threads may be using
+    it."""
     was_training = model.training
     if was_training:
         model.eval()
@@ -231,20 +232,20 @@ def eval_mode(model: Model) -> Iterator[None]:
 
 
 def check_least(model: Model, least: int, *names: str) -> None:
-    """Refuse settings that are smaller."""
+    """Refuse settings below a minimum."""
     for name in names:
         if (value := getattr(model, name)) < least:
             raise BadInput(f"{name}={value}; {type(model).__name__} needs at least {least}.")
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a setting that is none of the choices."""
+    """Refuse a setting that is not one of the choices."""
     if value not in choices:
         raise BadInput(f"{name}={value!r} does not exist.{suggest(value, choices)}")
 
 
 def check_device(given: str | torch.device) -> torch.device:
-    """Where to compute, refused in one line where it cannot be."""
+    """The device to compute on; refused in one line if it is not there."""
     try:
         device = torch.device(given)
     except (RuntimeError, TypeError):

@@ -1,4 +1,4 @@
-"""Scores without training, printed beside every result: EdgeBank, and count + recency + popularity."""
+"""Training-free scores, printed with every result: EdgeBank, and count + recency + popularity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pintgn.models.history_view import HistoryView
 
 @dataclass
 class PairHistory:
-    """What is known about a pair and its destination."""
+    """History of a pair, and of its destination."""
 
     met: np.ndarray  # (q,) bool, whether they have met, and did not part since
     dt: np.ndarray  # (q,) time since they last met, in the log's own unit
@@ -28,7 +28,7 @@ class PairHistory:
 
 @dataclass(eq=False, repr=False)
 class Heuristic(Model):
-    """Count + recency + popularity: what a look at the log tells, with weights that are the same for every log.
+    """Count + recency + popularity, with fixed weights that are the same for every log.
 
         score(u, v, t) = [met] + log(1 + meetings) + 64 [met] / (1 + time since)            of u and v, either way round
                        + 0 log(1 + events of v) + 3 / (1 + time since the last event of v)
@@ -79,7 +79,7 @@ class Heuristic(Model):
         return torch.from_numpy((self.terms(inputs) @ np.array(self.weights)).astype(np.float32))
 
     def terms(self, inputs: PairHistory) -> np.ndarray:  # (q, 5)
-        """What the weights belong to."""
+        """The terms that the weights multiply."""
         recent = inputs.met / (1 + inputs.dt / self.dt_unit)
         return np.column_stack([inputs.met, np.log1p(inputs.count), recent, inputs.activity])
 

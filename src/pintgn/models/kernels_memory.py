@@ -16,7 +16,7 @@ def leave_messages(
     nodes, ends, t, applied, context, features, last, unit, memory, updated, ever, pending, message, message_t,
     message_dt, newest, count,
 ):  # fmt: skip
-    """Commit what waited for a block's nodes, then leave the block's own messages, in the columns of a `MemoryState`.
+    """Commit the pending messages of a block's nodes, then store the block's own, in the columns of a `MemoryState`.
 
     `ends` (2, e) are the indices of sources and destinations in `nodes`, `applied` (nodes, d) everyone's new state,
     `context` (e, 2, c) and `features` (e, f) what else a message says; any width may be 0. A message is the mean over

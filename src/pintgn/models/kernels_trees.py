@@ -1,4 +1,4 @@
-"""Native loops over temporal computation trees: messages along their edges, and the numbers of their nodes.
+"""Kernels over temporal computation trees: messages along their edges, and the numbers of their nodes.
 
 Plain arrays in and out; float32 or float64. `trees` says what a tree is.
 
@@ -31,7 +31,7 @@ NAN_SAFE_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 @intrinsic
 def wide_vectors(typing_context):
-    """Asks LLVM for the widest vectors there are in the function that calls it; by default it stops at 32 bytes."""
+    """Ask LLVM for the widest vectors available in the function that calls it; by default it stops at 32 bytes."""
 
     def generate(context, builder, signature, arguments):
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own `add` knows few names

@@ -1,4 +1,4 @@
-"""Building blocks that several models share: layers, and fused steps of autograd.
+"""Layers that several models share, and fused steps of autograd.
 
 A fused step has a hand-written derivative and shares its work out among threads, because autograd of many small steps
 costs more than the steps. It keeps what `backward` needs: views of the tensors it is given and of what it returns
@@ -75,7 +75,7 @@ class TreeNodes:
 
 @dataclass
 class Edges:
-    """What joins the first tree nodes to their contacts: k slots for each, one node's slots after the other's."""
+    """Edges from the first tree nodes to their contacts: k slots for each, one node's slots after the other's."""
 
     child: np.ndarray  # (slots,) the tree node at the other end
     mask: Tensor  # (slots,) bool, False where there is no contact

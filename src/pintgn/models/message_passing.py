@@ -1,4 +1,4 @@
-"""What every message-passing model shares: trees, memory, positions, features, and the readout of a link."""
+"""Message passing on computation trees: trees, memory, positions, features, and the readout of a link."""
 
 from __future__ import annotations
 

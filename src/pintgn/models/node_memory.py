@@ -29,7 +29,7 @@ AGGREGATES = ("last", "mean")
 
 @dataclass
 class MemoryState(State):
-    """What the memory knows about each node."""
+    """State of the memory, one row per node."""
 
     memory: Tensor  # (n, d) s_v after the last commit
     updated: np.ndarray  # (n,) t_v: time of the last committed message, in the log's own type
@@ -41,7 +41,7 @@ class MemoryState(State):
 
     @contextmanager
     def on_cpu(self, nodes: np.ndarray) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        """Columns of plain arrays to be changed, and where in them the nodes are; changes are kept on leaving."""
+        """Columns as plain arrays to change in place, and the rows of the nodes; changes are kept on leaving."""
         if self.memory.device.type == "cpu":
             yield nodes, self.arrays()  # they share their memory
         else:
@@ -147,7 +147,7 @@ class Memory(nn.Module):
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
-        """A block of events: apply what was pending for its nodes, then leave the block's own messages.
+        """Apply a block of events: commit the pending messages of its nodes, then store the block's own.
 
         Eq. 3: m_v = MemAgg {[s_v, s_u, t - t_v, e]}, both states as they are right after this commit; t_v is the time
         of the last message applied, and t - t_v is 0 for a node that has had none. With `context` (e, 2, c), about the

@@ -1,4 +1,4 @@
-"""Answers without training to questions with a relation: what happened before happens again."""
+"""Training-free baseline for questions with a relation: facts recur."""
 
 from __future__ import annotations
 

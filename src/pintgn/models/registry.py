@@ -1,4 +1,4 @@
-"""The one table that maps a model's name to its class."""
+"""Registry of models: names and their classes."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def model_name(cls: type[Model]) -> str:
 
 
 def dotted(name: str) -> str:
-    """A name as it is kept: `habits:Habits` is habits.Habits."""
+    """A class name as it is saved: `habits:Habits` is habits.Habits."""
     return name.replace(":", ".")
 
 
 def trust(name: str) -> None:
-    """Let a class of the user's own be imported by its name."""
+    """Allow a class of the user's own to be imported by its name."""
     if ":" in name:
         os.environ[OWN] = ",".join([*filter(None, [os.environ.get(OWN)]), name])
 

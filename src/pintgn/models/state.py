@@ -1,4 +1,4 @@
-"""What a model remembers: a table with one row per node, owned by the stream."""
+"""Memory state of a model: a table with one row per node, owned by the stream."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class State:
         return {k: v.numpy(force=True) if isinstance(v, Tensor) else v for k, v in columns.items()}
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over saved columns; the types of the present ones decide."""
+        """Restore saved columns, in the types of the present ones."""
         for f in fields(self):
             old, new = getattr(self, f.name), arrays[f.name]
             setattr(self, f.name, torch.from_numpy(new).to(old.device) if isinstance(old, Tensor) else new)

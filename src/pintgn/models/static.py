@@ -1,4 +1,4 @@
-"""GAT and GraphSAGE: message passing on the static graph of what has happened, blind to time."""
+"""GAT and GraphSAGE: message passing on the static graph of past events, without time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pintgn.models.trees import Trees
 
 @dataclass(eq=False, repr=False)
 class Static(TreeModel):
-    """What GAT and GraphSAGE share: neighbors drawn from the events before min(t, freeze), and no notion of time.
+    """Base of GAT and GraphSAGE: neighbors drawn from the events before min(t, freeze), without time.
 
     The graph of a query is made of the events strictly before min(t, freeze), repeats as parallel edges: a model frozen
     at the end of training sees what was there then, for ever. Node features and event features are all it can use.

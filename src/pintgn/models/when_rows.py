@@ -1,4 +1,4 @@
-"""Answers without training to whether a node acts, or two meet, within a horizon."""
+"""Training-free baselines for whether a node acts, or two meet, within a horizon."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pintgn.formatting import plural, signed
-from pintgn.learn.figures_text import refit_words
+from pintgn.learn.figures_text import refit_text
 from pintgn.report.figures import RANKING, Difference, Figures
 from pintgn.report.labels import percent
 from pintgn.report.markup import text
@@ -56,7 +56,7 @@ def summary(figures: Figures) -> list[str]:
     if other is not None and difference is not None:
         theirs = percent(_leading(figures, "auc", other), 1)
         line += f"; without training, {other.name} gets {theirs} %, a difference of {compared(difference)}"
-    return [f"{line}.", *(refit_words(run) for run in row.runs[:1] if run.refit)]
+    return [f"{line}.", *(refit_text(run) for run in row.runs[:1] if run.refit)]
 
 
 def compared(d: Difference) -> str:

@@ -1,1 +1,1 @@
-"""Tasks: the questions that a run can be asked. `QUESTIONS` says which there are; add your own by its name."""
+"""Tasks: the questions that a run can answer. `QUESTIONS` lists them; add your own by its name."""

@@ -1,4 +1,4 @@
-"""A column of the events: classes are classified, values regressed. Both become part of the past once known."""
+"""Prediction of a column: classes or values, which become part of the past once they are known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF = ("event", "src", "dst")
 
 
 class Column(Task):
-    """What the value of a column will be, asked just before each event that has one.
+    """Prediction of a column's value, just before each event that has one.
 
     Args:
         settings: the column, what is given, when it becomes known.
@@ -88,11 +88,11 @@ class Column(Task):
     # -- for subclasses --------------------------------------------------------------------------------------------
 
     def learn_from(self, target: np.ndarray) -> None:
-        """What the training part says about the column."""
+        """Fit the encoding of the column on the training part."""
         raise NotImplementedError
 
     def encoded(self, target: np.ndarray) -> np.ndarray:  # (e, w)
-        """The target as columns of the past, with a last one that says whether there is anything to know."""
+        """The target as columns of the past; the last one says whether it is known."""
         raise NotImplementedError
 
     def target_features(self) -> tuple[Feature, ...]:
@@ -188,7 +188,7 @@ class Column(Task):
 
 
 class Classes(Column):
-    """Which class an event will be of."""
+    """Classification of a column."""
 
     choices = ("ap", "auc", "macro_f1")
 
@@ -266,7 +266,7 @@ class Classes(Column):
 
 
 class Values(Column):
-    """How large a value will be: its mean, its median, and an interval that holds it nine times in ten."""
+    """Regression of a column: its mean, its median, and an interval that holds nine values in ten."""
 
     values = True
     choices = ("rmse",)

@@ -1,4 +1,4 @@
-"""Links: would these two meet? Events are told from negatives, and destinations are ranked."""
+"""Link prediction: events are classified against negatives, and destinations are ranked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pintgn.learn.measure import (
     rank_part,
     ranked_in_part,
     score_part,
-    trained_beside,
+    train_baseline,
 )
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import (
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
 NEXT_EVENTS, NEXT_AMONG = 500, 100
 """Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
 HEURISTICS = ("edgebank", "heuristic")
-"""Training-free rows beside the figures of links."""
+"""Training-free rows of links, in every result."""
 AGAINST = 3
 """Negatives of each kind, random and popular now, that an event is ranked against in training."""
 RANKED, AMONG = 1_000, 1_000
 """Events of validation, evenly taken, and destinations that each is ranked among, where an epoch is chosen by MRR."""
 ONE_SCORE = ", one score"
-"""Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
+"""Name of the row that scores every kind of negatives against anyone; the main row scores each by its own question."""
 
 
 class Link(Task):
-    """Would these two meet? An event is told from random destinations and, by a second logit, from earlier pairs."""
+    """Will these two meet? Events are classified against random destinations and, by a second logit, earlier pairs."""
 
     scores_links = True
     tells_from_negatives = True
@@ -141,7 +141,7 @@ class Link(Task):
 
     @staticmethod
     def _figures(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
-        """Against random negatives, by the run's protocol; the papers' may begin with an empty stream."""
+        """Figures against random negatives, by the run's protocol; the papers' may begin with an empty stream."""
         if run.settings.train.protocol != "paper":
             return compare_part(stream, run, part, negatives).figures["random"]
         if not stream.events:
@@ -194,8 +194,8 @@ class Link(Task):
         return measured
 
     def _others(self, run: Run, how: Measurement, known: Callable[[], Any]) -> dict[str, Callable[[EventLog], Stream]]:
-        """For each model beside the run a function that gives its stream after some events; a model that learns is
-        trained now. `known` gives a past that holds all events that are measured: so that they are observed once."""
+        """For each baseline a function that gives its stream after some events; one that learns is trained now. `known`
+        gives a history that holds all measured events, so that they are observed once."""
         found: dict[str, Callable[[EventLog], Stream]] = {}
         for name in (other for other in how.baselines if other != run.settings.name):
             if model_class(name).forward is Model.forward:
@@ -205,7 +205,7 @@ class Link(Task):
                     name, run, how.parts, how.schema, before, known()
                 )
             else:
-                found[name] = trained_beside(run, name, how.progress, how.part == "later").stream_after
+                found[name] = train_baseline(run, name, how.progress, how.part == "later").stream_after
         return found
 
     def baseline(self, name: str) -> Model:
@@ -238,9 +238,8 @@ def link_loss(yes: Tensor, no: list[Tensor], settings: Training) -> Tensor:
 
 
 def ranking_loss(answers: list[Tensor], happened: np.ndarray, settings: Training) -> Tensor:
-    """Cross-entropy of an event among its negatives, random ones and as many that are popular now, of which those that
-    `happened` (q, negatives) are left out; and `link_loss` against the random ones, which makes logits probabilities.
-    """
+    """Cross-entropy of an event among its negatives, half random and half popular now, without those that `happened`
+    (q, negatives); plus `link_loss` against the random ones, which makes logits probabilities."""
     each = happened.shape[1] // 2
     first = torch.stack([z if z.ndim == 1 else z[:, 0] for z in answers[: 1 + 2 * each]], 1)  # (q, 1 + negatives)
     others = first[:, 1:].masked_fill(torch.from_numpy(happened).to(first.device), -torch.inf)
@@ -266,8 +265,8 @@ def _missed(z: Tensor, kind: int) -> Tensor:
 def compare_part(
     stream: Stream, run: Run, part: EventLog, negatives: Negatives | None = None, questions: Sequence[str] = ("anyone",)
 ) -> Compared:
-    """A part against negatives that are the same for every model and epoch, random ones and, where that is asked,
-    historical ones; the stream moves through it."""
+    """Compare a part's events with negatives that are the same for every model and epoch: random ones and, for a model
+    with two questions, historical ones; the stream moves through it."""
     drawn = drawn_for(run, part, negatives, questions)
     return compare(stream, part, drawn, run.parts.is_new(part.scored_events))
 
@@ -283,8 +282,8 @@ def drawn_for(
 
 
 def calibrate(run: Run, stream: Stream, drawn: dict[str, Drawn]) -> None:
-    """How logits become probabilities, by the validation part, through which the stream moves once: its newest events
-    are scored and ranked in the same pass, so that no second stream is needed."""
+    """Fit the calibration of logits on the validation part, through which the stream moves once: its newest events are
+    scored and ranked in the same pass, so that no second stream is needed."""
     val, model = run.parts.val, run.model
     earlier, newest = _newest(val)
     queries = [val.scored_events.query, *(one.query for one in drawn.values())]
@@ -312,14 +311,14 @@ def calibrate(run: Run, stream: Stream, drawn: dict[str, Drawn]) -> None:
 
 
 def _newest(val: EventLog) -> tuple[EventLog, EventLog]:
-    """Validation before and from the newest events on by which `next_slope` is fitted."""
+    """The validation part before and from the newest events on, which `next_slope` is fitted on."""
     begin = int(val.group_starts[np.searchsorted(val.group_starts, max(len(val) - NEXT_EVENTS, 0), "right") - 1])
     return val[:begin], val[begin:]
 
 
 def fit_next_slope(stream: Stream, run: Run) -> float:
-    """How logits become probabilities of being the next, by the newest events of validation; the stream, which has
-    observed the training part, is used up."""
+    """Fit the slope of `next_probabilities` on the newest events of validation; the stream, which has observed the
+    training part, is used up."""
     val = run.parts.val
     earlier, newest = _newest(val)
     stream.observe(earlier)

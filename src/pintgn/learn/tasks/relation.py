@@ -1,4 +1,4 @@
-"""Who meets whom by a relation: destinations ranked given source, relation and time, and the inverse."""
+"""Links by relation: destinations ranked given source, relation and time, and sources by the inverse."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ class Related(Link):
         first = torch.stack([z if z.ndim == 1 else z[:, 0] for z in answers], 1)  # (q, 1 + negatives)
         z = first - as_tensor(labels, first)
         ranked = (torch.logsumexp(z, 1) - z[:, 0]).mean()
-        told_apart = answers[1 : 2 + each if answers[0].ndim > 1 else 1 + each]  # one earlier answer, if that is asked
+        classified = answers[1 : 2 + each if answers[0].ndim > 1 else 1 + each]  # one earlier answer, if that is asked
         plain = dataclasses.replace(settings, negatives_per_event=each)
-        return ranked + link_loss(answers[0], told_apart, plain)
+        return ranked + link_loss(answers[0], classified, plain)
 
     def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
         each = (len(columns) - 1) // 2
@@ -223,8 +223,8 @@ class Related(Link):
         parts = run.parts
         for name in self.baselines:
             stream = self.baseline_stream(name, run, parts, run.schema, parts.before(parts.test))
-            told_apart = compare_part(stream.fork(), run, parts.test).figures["random"]
-            run.heuristics[name] = _together(self._quickly_ranked(stream, parts.test, parts), told_apart)
+            classified = compare_part(stream.fork(), run, parts.test).figures["random"]
+            run.heuristics[name] = _together(self._quickly_ranked(stream, parts.test, parts), classified)
 
     def _quickly_ranked(self, stream: Stream, part: EventLog, parts: Parts) -> Groups:
         return self.measured(stream, part, parts, {}, self.affordable(part, parts))
@@ -281,9 +281,9 @@ class Related(Link):
         return f"who comes next by {self.column}, both ways, among all, filtered"
 
 
-def _together(ranked: Groups, told_apart: Groups) -> Groups:
-    """Ranks, and AP and AUC against random destinations, which a live stream is compared with."""
-    return {group: ranked[group] | {name: told_apart[group][name] for name in ("ap", "auc")} for group in ranked}
+def _together(ranked: Groups, classified: Groups) -> Groups:
+    """Ranks, with AP and AUC against random destinations, which a live stream is compared with."""
+    return {group: ranked[group] | {name: classified[group][name] for name in ("ap", "auc")} for group in ranked}
 
 
 def shortest(number: float) -> int | float:
@@ -292,7 +292,7 @@ def shortest(number: float) -> int | float:
 
 
 class EarlierAnswers:
-    """The triples of a training part in both directions: what was answered before, to draw negatives from."""
+    """The triples of a training part in both directions, from which negatives are drawn."""
 
     def __init__(self, log: EventLog):
         events = log.scored_events

@@ -2,8 +2,8 @@
 
 A new kind of question is a subclass of `Task` in a file of its own; docs/your-own-question.md writes one. What it says:
 the questions of a part and their labels, the loss, the metrics, what calibrates answers, how they are shown. Training,
-validation, test and `evaluate` are built on these, here. Links, which are told from negatives and ranked, have their
-own (`link.py`, `relation.py`).
+validation, test and `evaluate` are built on these, here. Links, which are classified against negatives and ranked, have
+their own (`link.py`, `relation.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pintgn.errors import BadInput
 from pintgn.events.checks import checked_known
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Feature, Schema
-from pintgn.learn.measure import OnBatch, evenly, score_part, trained_beside
+from pintgn.learn.measure import OnBatch, evenly, score_part, train_baseline
 from pintgn.learn.metrics import Metrics, by_novelty
 from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import QUESTIONS, TaskSettings, Training
@@ -59,7 +59,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What `evaluate` measures a run on, and how."""
+    """What a run is evaluated on, and how."""
 
     part: str  # test, val or later
     parts: Parts
@@ -81,7 +81,7 @@ class Measurement:
 
 
 class Task:
-    """A question. Subclasses say what is asked; the rest follows."""
+    """A question. Subclasses define it; training and evaluation build on that."""
 
     scores_links = False
     """Whether an answer is the logit of a link, so that destinations can be ranked by it."""
@@ -90,7 +90,7 @@ class Task:
     loss_terms = 1
     """How many means the loss is the sum of; what is shown is their mean."""
     baselines: tuple[str, ...] = ()
-    """Names of the training-free rows that stand beside every result."""
+    """Names of the training-free rows in every result."""
     choices: tuple[str, ...] = ()
     """Figures that an epoch may be chosen by; the first where `choose_by` names another."""
     labels: tuple[str, ...] | None = None
@@ -123,7 +123,7 @@ class Task:
         raise NotImplementedError
 
     def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
-        """Questions about training events, of which only is asked what was known when training ended; and labels."""
+        """Questions about training events whose answers were known when training ended, and their labels."""
         raise NotImplementedError
 
     def asked(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, given: np.ndarray | None) -> Query:
@@ -139,11 +139,11 @@ class Task:
         raise NotImplementedError
 
     def calibrate(self, answers: Answers) -> dict[str, float]:
-        """What makes answers honest, by validation."""
+        """Fit the calibration of answers on validation."""
         return {}
 
     def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
-        """Answers as calibration has them."""
+        """Answers after calibration."""
         return answers
 
     def title(self) -> str:
@@ -159,7 +159,7 @@ class Task:
         raise NotImplementedError
 
     def check(self, parts: Parts) -> None:
-        """Refuse parts that cannot be measured by, before anything is written."""
+        """Refuse parts that cannot be evaluated on, before anything is written."""
 
     # -- reading the log -----------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Task:
     # -- training ------------------------------------------------------------------------------------------------------
 
     def sampler(self, run: Run, negatives: Negatives | None) -> Sampler:
-        """How training asks."""
+        """The sampler of training questions."""
         if negatives is not None:
             raise BadInput(f"this run predicts {self.settings.predict!r}; negatives belong to links. Leave them out.")
 
@@ -270,7 +270,7 @@ class Task:
         return stream
 
     def evaluate(self, run: Run, how: Measurement) -> dict[str, Any]:
-        """Figures of a run and of the rows beside it: fields of `Evaluation`."""
+        """Figures of a run and of its baselines: fields of `Evaluation`."""
         if how.negatives is not None or how.rank is not None:
             raise BadInput(f"this run predicts {self.settings.predict!r}, not links: leave out negatives and rank.")
         parts, events, name = how.parts, how.events, run.settings.name
@@ -283,7 +283,7 @@ class Task:
             if other in self.baselines:
                 stream = self.baseline_stream(other, run, parts, how.schema, before)
             elif other != name:
-                trained = trained_beside(run, other, how.progress, later=how.part == "later")
+                trained = train_baseline(run, other, how.progress, later=how.part == "later")
                 stream, calibration = trained.stream_after(before), trained.answer_calibration
             else:
                 continue

@@ -1,4 +1,4 @@
-"""A column of a log as it is predicted: its values as numbers, its categories in the users' own words."""
+"""Columns as targets: values as numbers, categories in the users' own words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW_VALUES = 10
 
 
 def few_values(log: EventLog, settings: TaskSettings) -> str | None:
-    """A word about a column of few whole numbers, which are often classes; None about any other."""
+    """A note on a column of few whole numbers, which are often classes; None on any other."""
     if not settings.asks_column or column_words(log, name := settings.predict) is not None:
         return None
     values = column_values(log, name)

@@ -1,4 +1,4 @@
-"""Whether something happens in time: does a node act again, do two meet again, within a horizon?"""
+"""Questions about time: does a node act again, do two meet again, within a horizon?"""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Actors:
 
 
 class When(Task):
-    """Will this node act, will these two meet, within a horizon? An answer is known once the horizon has passed.
+    """Will this node act, will these two meet, within a horizon? The answer is known once the horizon has passed.
 
     Asked at the time of every event about someone drawn from all who acted before, so the event itself tells nothing.
     """
