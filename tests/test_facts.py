@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadFile
-from pintgn.facts import AtLeast, Each, Maybe, check, digest_of, parse, read_arrays, read_json
+from pintgn.facts import AtLeast, DictOf, Maybe, check, digest_of, parse, read_arrays, read_json
 
 SHAPE = {
     "seed": AtLeast(0),
@@ -18,7 +18,7 @@ SHAPE = {
     "kind": {"a", "b"},
     "names": [str],
     "inner": {"x": (int, None), "more": Maybe(bool)},
-    "figures": Each(Each((float, None))),
+    "figures": DictOf(DictOf((float, None))),
 }
 GOOD = {"seed": 0, "scale": 1, "kind": "a", "names": ["n"], "inner": {"x": None}, "figures": {"all": {"ap": 0.5}}}
 

@@ -1,4 +1,4 @@
-"""`check_model`: one battery of checks for every model, yours included. Each promise has a name and a reason."""
+"""`check_model`: checks that every model must pass, yours included. Each promise has a name and a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CheckFailed(PintgnError, AssertionError):
 
 
 def check_model(model: Model | type[Model], log: EventLog | None = None, seed: int = 0) -> list[str]:
-    """Hold a model against every promise of the contract; returns their names, raises `CheckFailed` on the first
+    """Check a model against every promise of the contract; returns their names, raises `CheckFailed` on the first
     broken.
 
     Args:

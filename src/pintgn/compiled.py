@@ -56,12 +56,13 @@ def kernel(function: Callable[..., Any] | None = None, *, allocates: bool = True
     made: Any = numba.njit(**options)(function)
     where = folder()
     if where is not None:
-        made._cache = Kept(function, where)  # what `cache=True` does, with one in Numba's own folder
+        made._cache = MachineCodeCache(function, where)  # what `cache=True` does, with one in Numba's own folder
     return made
 
 
 def inner(function: Callable[..., Any] | None = None, *, allocates: bool = True, **options: Any) -> Any:
-    """A part of kernels. Only they can call it, so Numba need not make it callable from Python: a third less to do."""
+    """Mark a function that only kernels call, so Numba need not make it callable from Python: a third less to
+    compile."""
     if function is None:
         return lambda function: inner(function, allocates=allocates, **options)
     options |= {"nogil": True, "_nrt": allocates, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -71,7 +72,7 @@ def inner(function: Callable[..., Any] | None = None, *, allocates: bool = True,
 
 
 class Part(CPUDispatcher):
-    """What `inner` makes. Without this, a call from Python would end the process."""
+    """A function marked by `inner`. Without this class, a call from Python would end the process."""
 
     def __call__(self, *_: Any, **__: Any) -> None:
         raise TypeError(f"{self.py_func.__name__} is a part of kernels; make it a @kernel to call it from Python.")
@@ -102,13 +103,13 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def sources() -> list[Path]:
-    """The files that kernels are made of: those that name this module or Numba."""
+    """The source files of kernels: those that name this module or Numba."""
     words = b"pintgn.compiled", b"numba"
     return [path for path in sorted(Path(__file__).parent.rglob("*.py")) if any(w in path.read_bytes() for w in words)]
 
 
 def key() -> str:
-    """What machine code depends on beside the function, its signature and the processor."""
+    """Everything that machine code depends on, except the function, its signature and the processor."""
     found = hashlib.sha256()
     for path in sources():
         text = path.read_bytes()
@@ -120,7 +121,7 @@ def key() -> str:
 
 @cache
 def folder() -> Path | None:
-    """The folder of this version's machine code; None, with a warning, where nothing can be kept."""
+    """The cache folder of this version's machine code; None, with a warning, where nothing can be cached."""
     base = os.environ.get("NUMBA_CACHE_DIR")
     home = Path(base, "pintgn") if base else Path(platformdirs.user_cache_dir("pintgn"), "kernels")
     made = home / key()
@@ -138,7 +139,7 @@ def folder() -> Path | None:
 
 
 def check_private(where: Path) -> None:
-    """Refuse a folder that belongs to somebody else, or that others may write to: what it holds would be run."""
+    """Refuse a folder that belongs to somebody else, or that others may write to: the code in it would be executed."""
     found = where.stat()
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
         raise PermissionError(f"{where} belongs to another user")
@@ -149,7 +150,7 @@ def check_private(where: Path) -> None:
 
 
 def forget_unused(home: Path) -> None:
-    """Delete the code of versions that nobody has used for a while."""
+    """Delete the machine code of versions that have not been used for a while."""
     for old in home.iterdir():
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > UNUSED_DAYS * 86_400:
@@ -169,8 +170,8 @@ def warn_unkept(reason: str) -> None:
 # --- the files ------------------------------------------------------------------------------------------------
 
 
-class Kept(FunctionCache):
-    """Numba's cache of one function, in our folder; one process at a time. What is damaged is compiled again."""
+class MachineCodeCache(FunctionCache):
+    """Numba's cache of one function, in our folder, one process at a time. A damaged entry is compiled again."""
 
     def __init__(self, function: Any, where: Path):
         self.where = where
@@ -203,8 +204,8 @@ class Kept(FunctionCache):
 
 @contextmanager
 def locked(where: Path) -> Iterator[None]:
-    """Keep other processes out: Numba's index of a function is read, changed and written, and two that do so at once
-    could leave one signature with the code of another."""
+    """Lock the cache against other processes: Numba's index of a function is read, changed and written, and two that do
+    so at once could leave one signature with the code of another."""
     with open(where / "lock", "ab") as file:
         until = time.monotonic() + LONGEST_WAIT
         while not files.try_lock(file):
@@ -218,10 +219,10 @@ def locked(where: Path) -> Iterator[None]:
 
 
 class Clock(event.Listener):
-    """Adds up the time in which something is compiled."""
+    """Adds up compile time."""
 
     def __init__(self) -> None:
-        self.total, self.depth, self.begun, self.said = 0.0, 0, 0.0, False
+        self.total, self.depth, self.begun, self.noted = 0.0, 0, 0.0, False
         self.lock = threading.RLock()
 
     def on_start(self, _: Any = None) -> None:
@@ -229,8 +230,8 @@ class Clock(event.Listener):
             self.depth += 1
             if self.depth == 1:
                 self.begun = time.perf_counter()
-            if not self.said:
-                self.said = True
+            if not self.noted:
+                self.noted = True
                 logger.info("Compiling for this machine, once …")
 
     def on_end(self, _: Any = None) -> None:
@@ -245,11 +246,11 @@ event.register("numba:compile", _clock)
 
 
 def seconds() -> float:
-    """How long this process has been compiling so far."""
+    """Seconds that this process has spent compiling."""
     with _clock.lock:
         return _clock.total + (time.perf_counter() - _clock.begun if _clock.depth else 0.0)
 
 
 def working_time() -> float:
-    """A clock that stands still meanwhile: what is measured by it is the same in the first run and in the second."""
+    """A clock that stops while kernels compile, so that the first run and the second measure the same."""
     return time.perf_counter() - seconds()

@@ -1,10 +1,10 @@
-"""Files of our own, read back: each says what shape it has, and one that has another is refused in one line.
+"""Typed readers of our own files: each declares its shape, and a file of another shape is refused in one line.
 
 A shape is written as the value would look:
 
     {"seed": int, "asked": dict}     an object with these fields; others may be there, too
     [float]                          a list
-    Each(float)                      an object with any names
+    DictOf(float)                    an object with any names
     (int, None)                      one of several shapes
     {"int64", "float64"}             one of these texts
     AtLeast(0)                       a whole number
@@ -35,25 +35,25 @@ NAMES = {
 
 
 class Maybe(NamedTuple):
-    """A field that may be missing."""
+    """An optional field."""
 
     of: Any
 
 
-class Each(NamedTuple):
-    """An object with any names, all values of one shape."""
+class DictOf(NamedTuple):
+    """An object with any keys, whose values all have one shape."""
 
     of: Any
 
 
 class AtLeast(NamedTuple):
-    """A whole number that fits 64 bits."""
+    """An integer of at most 64 bits, with a minimum."""
 
     least: int
 
 
 def check_format(found: int, known: int, what: str, again: str, oldest: int | None = None) -> None:
-    """Refuse what another version of pintgn wrote; `again` says how it is made anew.
+    """Refuse the format of another version of pintgn; `again` says how to make the file anew.
 
     Every file of ours says its format, a number that grows when older code could not read it, or newer code would
     misread it. It is checked before the rest, which may have another shape. Formats from `oldest` on are read, and
@@ -84,7 +84,7 @@ def _wrong(value: Any, shape: Any, at: str) -> str:
         shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
         return f"{at or 'it'} is {shown}, not {' or '.join(map(_name, _options(shape)))}"
     inner: list[tuple[str, Any, Any]] = []
-    if isinstance(fitting[0], Each):
+    if isinstance(fitting[0], DictOf):
         inner = [(f"{at}.{field}".lstrip("."), one, fitting[0].of) for field, one in value.items()]
     elif isinstance(fitting[0], list):
         inner = [(f"{at}[{index}]", one, fitting[0][0]) for index, one in enumerate(value)]
@@ -112,7 +112,7 @@ def _fits(value: Any, shape: Any) -> bool:
         return shape is Any or value is None
     if isinstance(value, bool):
         return shape is bool
-    kind = dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape
+    kind = dict if isinstance(shape, dict | DictOf) else list if isinstance(shape, list) else shape
     return isinstance(value, int | float if kind is float else kind)
 
 
@@ -121,7 +121,7 @@ def _name(shape: Any) -> str:
         return " or ".join(sorted(map(repr, shape)))
     if isinstance(shape, AtLeast):
         return f"a whole number from {shape.least} on"
-    return NAMES[dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape]
+    return NAMES[dict if isinstance(shape, dict | DictOf) else list if isinstance(shape, list) else shape]
 
 
 def parse(text: str | bytes, shape: Any, what: str, advice: str = "") -> Any:
@@ -146,7 +146,7 @@ def read_json(path: Path, shape: Any, advice: str = "") -> Any:
 
 @contextlib.contextmanager
 def reading(path: Path, advice: str = "") -> Iterator[None]:
-    """Whatever NumPy, zip files or safetensors raise about damaged bytes, in one line."""
+    """Context that reports in one line whatever NumPy, zip files or safetensors raise about damaged bytes."""
     regular(path)
     try:
         yield
@@ -184,14 +184,14 @@ def _owner(array: np.ndarray) -> np.ndarray:
 
 
 def archive_mark(path: Path) -> str:
-    """What tells an .npz file from others, by the checksums it has anyway: other arrays, another mark."""
+    """A mark of an .npz file's contents, made of the checksums in it."""
     with reading(path), zipfile.ZipFile(path) as archive:
         listed = sorted((member.filename, member.CRC, member.file_size) for member in archive.infolist())
     return hashlib.blake2b(repr(listed).encode(), digest_size=16).hexdigest()
 
 
 def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
-    """Of named arrays, in whatever order."""
+    """A digest of named arrays, whatever their order."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

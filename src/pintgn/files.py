@@ -21,7 +21,7 @@ PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 
 
 def regular(path: str | PathLike[str]) -> Path:
-    """The path, unless a pipe, a socket or a device is there: who opens one of those may wait for ever.
+    """The path, unless it is a pipe, a socket or a device: opening one of those may block for ever.
 
     Whatever is read back (runs, logs, snapshots, stores, backups) passes here before it is opened. What is missing, or
     a folder, is for the caller to explain.
@@ -34,7 +34,7 @@ def regular(path: str | PathLike[str]) -> Path:
 
 
 def make_private(path: str | PathLike[str], deep: bool = True) -> None:
-    """Let nobody but the owner read a file, or a folder and the files in it; with `deep`, all folders below, too.
+    """Make a file, or a folder and the files in it, readable by the owner only; with `deep`, all folders below, too.
 
     What belongs to somebody else, or lies on a disk without modes, stays as it is; links are not followed.
     """
@@ -51,7 +51,7 @@ def make_private(path: str | PathLike[str], deep: bool = True) -> None:
 
 @contextmanager
 def replacing(path: str | PathLike[str], durable: bool = True) -> Iterator[Path]:
-    """A name beside a file to write to: it becomes the file when all went well, and vanishes otherwise.
+    """Context that gives a temporary name next to a file: on success it replaces the file, otherwise it is deleted.
 
     Whoever reads meanwhile sees the old file or the new one.
 
@@ -74,7 +74,7 @@ def replacing(path: str | PathLike[str], durable: bool = True) -> Iterator[Path]
 
 
 def write_file(path: str | PathLike[str], data: str | bytes, durable: bool = True, mode: int = 0o666) -> None:
-    """Write a whole file, or leave what was there."""
+    """Write a file atomically: all of it, or what was there remains."""
     with replacing(path, durable) as part:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         with open(handle, "wb") as file:
@@ -82,13 +82,13 @@ def write_file(path: str | PathLike[str], data: str | bytes, durable: bool = Tru
 
 
 def rename(source: Path, target: Path) -> None:
-    """Put a finished file or folder in another's place; that it is there is on the disk when this returns."""
+    """Put a finished file or folder in another's place; on the disk when this returns."""
     os.replace(source, target)
     sync_folder(target.parent)
 
 
 def replace_folder(made: Path, folder: Path) -> None:
-    """Put a finished folder in the place of one that may be there."""
+    """Put a finished folder in the place of an existing one, if any."""
     old = folder.with_name(f".{folder.name}-old-{uuid.uuid4().hex[:8]}")
     with suppress(FileNotFoundError):
         os.replace(folder, old)
@@ -114,7 +114,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def write_errors(what: object, advice: str = "", when_full: str = "") -> Iterator[None]:
-    """Failures of the disk in one line, with advice; another piece of it where the disk is full."""
+    """Context that reports disk failures in one line with advice; `when_full` is the advice for a full disk."""
     try:
         yield
     except BadFile:

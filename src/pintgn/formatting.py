@@ -1,4 +1,4 @@
-"""Numbers, sizes, times, lists and tables as people write them. The rules are in docs/architecture.md, "Output"."""
+"""Numbers, sizes, times, lists and tables as text. The rules are in docs/architecture.md, "Output"."""
 
 from __future__ import annotations
 

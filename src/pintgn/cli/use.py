@@ -51,7 +51,7 @@ def predict(
     time: Annotated[str | None, Option("--time", "-t", help="Column of the times, if there is one.")] = None,
     at: At = None,
     against: Annotated[
-        str, Option(help="What links are told from: anyone (a random destination), or known (two that met before).")
+        str, Option(help="What links are compared with: anyone (a random destination), or known (two that met before).")
     ] = "anyone",
     output: Table = None,
     overwrite: Overwrite = False,

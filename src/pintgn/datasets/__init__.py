@@ -1,1 +1,1 @@
-"""Public logs by name, and simulated worlds whose truth is known."""
+"""Public data sets by name, and simulated worlds with known ground truth."""

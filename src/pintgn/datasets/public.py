@@ -1,4 +1,4 @@
-"""Public data sets by name: fetched once, checked against their published counts, kept as a log in the cache folder.
+"""Public data sets by name: fetched once, checked against their published counts, cached as a log.
 
 docs/datasets.md says where each file comes from, what it holds, and how to cite it.
 """
@@ -76,7 +76,7 @@ DATASETS: dict[str, DataSet] = {one.name: one for one in _SETS}
 
 
 def cached(name: str, cache: str | Path | None = None) -> bool:
-    """Whether a set has been fetched."""
+    """Whether a data set has been fetched."""
     return _path_of(_known(name), cache).is_file()
 
 
@@ -94,7 +94,7 @@ def fetch(
     progress: Progress | None = None,
     again: bool = False,
 ) -> Path:
-    """Get a public set, check it, and keep it as a Parquet log; the path of that log.
+    """Download a public data set, check it, and save it as a Parquet log; returns its path.
 
     Args:
         name: one of `DATASETS`.

@@ -1,4 +1,4 @@
-"""Simulated worlds: seeded logs of any length whose truth is known.
+"""Simulated worlds: seeded logs of any length with known ground truth.
 
     log = simulate("twins", events=50_000, seed=1)
 
@@ -40,7 +40,7 @@ __all__ = ["WORLDS", "Repeat", "Shop", "Twins", "World", "make_world", "simulate
 
 @dataclass(frozen=True)
 class Repeat(World):
-    """Repeat and recency: sources mostly return to those they met lately.
+    """Repeat and recency: sources mostly return to destinations that they met recently.
 
     Every event has a source drawn uniformly. With probability `repeat` it goes where one of the source's own last
     `window` events went, the j-th last with weight 1/j; otherwise (also when there is no j-th last event) to any
@@ -127,7 +127,7 @@ class Repeat(World):
 
 @dataclass(frozen=True)
 class Twins(World):
-    """Disjoint communities that live the same life: at every time, the same two roles meet in each of them.
+    """Disjoint communities in lockstep: at every time, the same two roles meet in each of them.
 
     The roles stand in a ring and each meets the two on either side, a random pair at a time, again and again.
     Swapping two communities changes nothing, so members with the same role have isomorphic temporal computation

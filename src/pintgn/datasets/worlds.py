@@ -1,4 +1,4 @@
-"""What every simulated world offers, and the best average precision that evidence allows."""
+"""Interface of simulated worlds, and the best possible average precision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def setting(default: Any, doc: str) -> Any:
 
 @dataclass(frozen=True)
 class World(abc.ABC):
-    """What every world can do. `log` is always a whole log as `simulate` made it, from its first event on."""
+    """Base of simulated worlds. `log` is always a whole log as `simulate` made it, from its first event on."""
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -1,1 +1,1 @@
-"""Discrete time: a sequence of graphs becomes a log of events and back."""
+"""Discrete time: sequences of graphs to logs of events and back."""

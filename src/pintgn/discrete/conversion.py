@@ -1,4 +1,4 @@
-"""Discrete time: a sequence of graphs becomes a log of events and back, without loss (paper, Prop. 1).
+"""Discrete time: a sequence of graphs to a log of events and back, without loss (paper, Prop. 1).
 
 Snapshot i becomes events at start + i * delta. Its edges are ordinary events with their own features. A node that
 comes with features, or without edges, becomes a node event that carries its features x_u. In the proof that event

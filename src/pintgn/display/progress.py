@@ -50,12 +50,12 @@ def takes_progress(bar: Bar) -> Callable[[Function], Function]:
 
 
 def counting(what: str, unit: str = "") -> Bar:
-    """A bar that is told how many are done, of how many, and what is being done."""
+    """A bar; each call gives how many are done, of how many, and what is being done."""
     return lambda: open_bar(what, unit)
 
 
 @contextmanager
 def phases(what: str = "starting") -> Iterator[Callable[[str], None]]:
-    """A bar that is told what is being done."""
+    """A bar; each call gives what is being done."""
     with open_bar(what) as bar:
         yield bar.doing

@@ -1,1 +1,1 @@
-"""What happened: logs of events, where they come from and how they are cut."""
+"""The log of events: ids, schema, times, splits, its file."""

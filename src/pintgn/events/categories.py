@@ -37,7 +37,7 @@ def signs(hashed: np.ndarray) -> np.ndarray:  # (rows, BITS) float32
 
 
 def from_signs(block: np.ndarray) -> np.ndarray:  # (rows,) uint32
-    """The hashes that `signs` was made of."""
+    """The inverse of `signs`."""
     return np.packbits(block > 0, axis=1, bitorder="little").view("<u4")[:, 0].astype(np.uint32)
 
 

@@ -1,4 +1,4 @@
-"""Columns that grow while a file streams in, without ever being held twice; what is done to a whole column."""
+"""Columns that grow while a file streams in, without a second copy, and operations on whole columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SKIP = "Correct it, or pass Cleaning(skip_bad=True) (--skip-bad)."
 
 
 class Growing:
-    """A NumPy column (or matrix, with `width`) of unknown length.
+    """A NumPy column (or matrix, with `width`) that grows.
 
     Capacity is reserved ahead with `np.empty`: pages that are never written cost no memory, so a generous guess is
     free. When the guess was too small the column moves into half as much again, one column at a time.
@@ -147,7 +147,7 @@ def null_rows(values: pa.Array) -> np.ndarray:
 
 
 def empty_cells(values: pa.Array, trim: bool) -> np.ndarray:
-    """A mask of the cells that say nothing: missing, or empty text."""
+    """Mask of empty cells: missing, or empty text."""
     values = plain(values)
     if not is_text(values.type):
         return null_rows(values)

@@ -1,4 +1,4 @@
-"""Between the users' own ids and the node numbers 0 … n-1 that arrays are indexed by."""
+"""Ids: the users' own ids and the node numbers 0 … n-1 that index arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native loops that number ids.
+"""Kernels that number ids.
 
 Known ids are an open-addressing table `slots` (a power of two long, two words per slot): for whole numbers
 (node number, id), for text (31 bits of hash, then the node number in the low 32; begin and length of the text

@@ -1,4 +1,4 @@
-"""Native loops over whole logs: reordering rows, renaming nodes, following edges through deletions."""
+"""Kernels over whole logs: reordering rows, renaming nodes, following edges through deletions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def tie_keys(src, dst, t, marks, features, out):
 
 
 def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, features: np.ndarray | None) -> np.ndarray:
-    """The key (e,) of each event that may have others beside it; 0 for one that is alone at its time.
+    """The key (e,) of each event that shares its time with others; 0 for one that is alone at its time.
 
     `marks` (n,) are `id_marks` of the nodes; a node beyond them is called by its number.
     """

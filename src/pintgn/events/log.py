@@ -182,7 +182,7 @@ class EventLog:
         return self._cut(start, max(start, stop))
 
     def time(self, value: Any, *, bound: bool = False) -> Any:
-        """A time in this log's own count; see `pintgn.events.moment.read_time` for the forms that are taken."""
+        """A time in this log's own count; see `pintgn.events.moment.read_time` for the accepted forms."""
         from pintgn.events.moment import read_time
 
         return read_time(value, self._schema.time, self.t.dtype, bound=bound)
@@ -341,7 +341,7 @@ class EventLog:
     # -- elsewhere -----------------------------------------------------------------------------------------
 
     def statistics(self) -> Statistics:
-        """Counts, repeats, simultaneous events and gaps: what the data is like."""
+        """Counts, repeats, simultaneous events and gaps."""
         from pintgn.events.stats import Statistics
 
         return Statistics.of(self)

@@ -1,4 +1,4 @@
-"""One time, or one length of time, as a person or a program says it, in a log's own count."""
+"""Times and lengths of time as people or programs write them, in a log's own count."""
 
 from __future__ import annotations
 

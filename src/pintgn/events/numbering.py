@@ -32,7 +32,7 @@ INTEGERS, TEXT = "whole numbers", "text"
 
 
 class Ids(NamedTuple):
-    """One column of ids of one batch."""
+    """A column of ids in one batch."""
 
     kind: str  # INTEGERS or TEXT
     values: Any  # (rows,) int64, those of 64 unsigned bits by their bit pattern; or an Arrow array of text
@@ -51,7 +51,7 @@ class Ids(NamedTuple):
 
 
 class UnfitIds(Exception):
-    """A column that cannot hold ids; the caller knows its name."""
+    """Error about a column that cannot hold ids; the caller adds its name."""
 
 
 def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:

@@ -87,8 +87,8 @@ class Feature:
     """One feature column of the users' file and how it becomes numbers.
 
     `number` is taken as it is. A categorical column becomes one number (`code`: 1, 2, … in the order of
-    `categories`), one 0/1 column per category (`onehot`), or the bits of a hash (`hash`, see `hashed.py`). A category
-    first met in a later file is 0 in the first two; a hash needs no list of categories.
+    `categories`), one 0/1 column per category (`onehot`), or the bits of a hash (`hash`, see `events.categories`). A
+    category first met in a later file is 0 in the first two; a hash needs no list of categories.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A checksum over a whole saved log: a file that was damaged since is refused before its own format reads it.
+"""Checksum over a whole saved log: a damaged file is refused before its own format reads it.
 
 Page checksums of Parquet leave out the footer, where a flipped bit can change rows or bring the reader down. The seal
 stands between the last data and the footer, where Parquet allows anything: a mark, and a digest of all other
@@ -22,7 +22,7 @@ CHUNK = 1 << 20
 
 
 def seal(path: Path) -> None:
-    """Put a seal on a Parquet file."""
+    """Add a checksum to a Parquet file."""
     with open(path, "rb+") as file:
         footer = _footer(file)
         made = _digest(file, footer, footer)
@@ -33,7 +33,8 @@ def seal(path: Path) -> None:
 
 
 def check_seal(path: Path) -> bool:
-    """Whether a file has a seal; an error if it does not fit the file. What cannot be read is for others to say."""
+    """Whether a file has a checksum; an error if it does not match. Files that cannot be read are for others to
+    report."""
     try:
         with open(regular(path), "rb") as file:
             if file.read(6) == b"ARROW1":  # sealed by older versions, and read by none

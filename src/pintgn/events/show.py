@@ -1,4 +1,4 @@
-"""A log as people look at it: its statistics in rows; in a notebook, its first and last events."""
+"""Display of a log: its statistics in rows; in a notebook, its first and last events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a log by time for learning, and hiding nodes so that new ones can be measured."""
+"""Splits of a log by time, and hidden nodes, so that new ones can be evaluated."""
 
 from __future__ import annotations
 

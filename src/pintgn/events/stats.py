@@ -1,4 +1,4 @@
-"""What a log is like, in numbers."""
+"""Statistics of a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pintgn.events.schema import DELETE, NODE
 
 @dataclass(frozen=True)
 class Gaps:
-    """Times between consecutive happenings: how many, and their mean and quantiles, in the log's own unit."""
+    """Times between consecutive events: their number, mean and quantiles, in the log's own unit."""
 
     count: int
     mean: float
@@ -113,7 +113,7 @@ def repeats(log: EventLog) -> np.ndarray:
 
 
 def drop_repeats(log: EventLog) -> EventLog:
-    """A log with the first of each event that comes several times, equal in all columns."""
+    """A log without exact repeats: the first of events that are equal in all columns."""
     again = repeats(log)
     if not again.any():
         return log

@@ -1,4 +1,4 @@
-"""Logs on disk: one Parquet file that restores exactly, or a text file in the users' own words."""
+"""Logs on disk: one Parquet file that restores exactly, or a text file with the users' own ids."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ METADATA = {
     },
 }
 """What the footer says about a log."""
-AGAIN = "Save the log again."
+REMEDY = "Save the log again."
 ARROW = "Pass pyarrow.feather.read_table(…) to read_events; a log is saved as .parquet."
 """What to do about a file that older versions wrote where a log's name ended in .arrow."""
 THRIFT_LIMIT = 2**31 - 1
@@ -91,7 +91,8 @@ def _repeated(layout: Layout) -> list[str]:
 
 
 def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = None) -> None:
-    """Write a log by the ending of its name: .parquet (as `EventLog.save`), .csv or .tsv, these also .gz or .zst.
+    """Write a log in the format of the file's ending: .parquet (as `EventLog.save`), .csv or .tsv, these also .gz or
+    .zst.
 
     Text has a header and the users' own ids, categories and times to the last digit. It cannot hold the node
     table, categories that do not occur, or the name of a time zone (times are then in UTC).
@@ -140,7 +141,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 
 
 def no_parquet(path: Path) -> BadFile:
-    """What to say about a file that Parquet's reader cannot open."""
+    """The message about a file that Parquet's reader cannot open."""
     with open(path, "rb") as file:
         start = file.read(6)
     if start[:4] == b"PAR1":
@@ -152,7 +153,7 @@ def no_parquet(path: Path) -> BadFile:
 
 def saved_schema(path: Path) -> Schema:
     """The schema of a log written by `save`, without its events."""
-    with open_parquet(path) as file, reading(path, AGAIN):
+    with open_parquet(path) as file, reading(path, REMEDY):
         return Schema.from_json(json.dumps(json.loads((file.schema_arrow.metadata or {})[KEY])["schema"]))
 
 
@@ -171,12 +172,12 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
     if KEY not in stored:
         raise BadFile(f"{path.name} was not saved by pintgn. Use pintgn.read_events to read it by column name.")
     what = f"the metadata of {path.name}"
-    metadata = parse(stored[KEY], {"format": AtLeast(1)}, what, AGAIN)
+    metadata = parse(stored[KEY], {"format": AtLeast(1)}, what, REMEDY)
     check_format(metadata["format"], FORMAT, path.name, "Read the original data again.")
-    check(metadata, METADATA, what, AGAIN)
+    check(metadata, METADATA, what, REMEDY)
     if rows != metadata["events"] or metadata["columns"]["all"] != names:
         raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
-    with reading(path, AGAIN):
+    with reading(path, REMEDY):
         ids, node_features = _read_nodes(stored[NODES_KEY], metadata)
         with open_parquet(path) as file:
             log = _restored(file, metadata, ids, node_features)
@@ -200,7 +201,7 @@ def _restored(file: pq.ParquetFile, metadata: dict, ids: IdMap, node_features: n
             alone = op == NODE
             src, dst = np.where(alone & (src < 0), dst, src), np.where(alone & (dst < 0), src, dst)
         if min(src.min(initial=0), dst.min(initial=0)) < 0:
-            raise BadFile(f"it has events without a node. {AGAIN}")
+            raise BadFile(f"it has events without a node. {REMEDY}")
     label, known, updates = metadata["label"], named.get("known"), None
     if metadata["has_updates"]:
         node_events = np.zeros(len(t), bool) if op is None else op == NODE
@@ -223,7 +224,7 @@ def _times(values: pa.ChunkedArray, schema: Schema, dtype: str, missing: int | N
         values = values.cast(pa.timestamp(schema.time.unit or values.type.unit, values.type.tz)).cast(pa.int64())
     values = values if missing is None else values.fill_null(pa.scalar(missing).cast(values.type))
     if values.null_count:
-        raise BadFile(f"it has events without a time. {AGAIN}")
+        raise BadFile(f"it has events without a time. {REMEDY}")
     return values.to_numpy().astype(np.dtype(dtype), copy=False)
 
 
@@ -241,9 +242,9 @@ def _ends(file: pq.ParquetFile, names: list[str], ids: IdMap, rows: int) -> np.n
                     part[here] = numbering.number(given if here.all() else given.where(here), side)
             row += batch.num_rows
     except UnfitIds as error:
-        raise BadFile(f"its ids are {error}. {AGAIN}") from error
+        raise BadFile(f"its ids are {error}. {REMEDY}") from error
     if numbering.count > len(ids):
-        raise BadFile(f"it has events of nodes that its node table lacks. {AGAIN}")
+        raise BadFile(f"it has events of nodes that its node table lacks. {REMEDY}")
     return found
 
 
@@ -324,11 +325,11 @@ def _read_nodes(stored: bytes, metadata: dict) -> tuple[IdMap, np.ndarray | None
     for column in table.columns:
         gaps = column.null_count > 0 and not pa.types.is_null(column.type)  # features of no width are nulls
         if len(column) != metadata["nodes"] or gaps:
-            raise BadFile(f"the node table has {len(column)} rows for {metadata['nodes']} nodes, or gaps. {AGAIN}")
+            raise BadFile(f"the node table has {len(column)} rows for {metadata['nodes']} nodes, or gaps. {REMEDY}")
     side = table["side"].to_numpy() if "side" in table.column_names else None
     known = None if metadata["plain_ids"] else table["id"].combine_chunks()
     if known is not None and (pa.types.is_nested(known.type) or pa.types.is_null(known.type)):
-        raise BadFile(f"the ids in the node table are {known.type}. {AGAIN}")
+        raise BadFile(f"the ids in the node table are {known.type}. {REMEDY}")
     ids = IdMap(known, side, size=metadata["nodes"])
     features = None
     if "features" in table.column_names:

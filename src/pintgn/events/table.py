@@ -1,4 +1,4 @@
-"""A log as Arrow columns again, in the users' own names, ids, categories and times."""
+"""A log as Arrow columns with the users' own names, ids, categories and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several simultaneous events counts as the newer one: a rule in which row order and node numbers have no say.
+"""Order of simultaneous events: which one counts as the newer, whatever the order of rows and the node numbers.
 
 A model that looks at a node's k newest contacts has to choose where more than k share one time. Each event has a key,
 a hash of its time, of the users' ids of its ends and of its features; the larger key counts as the newer event. Events

@@ -1,4 +1,4 @@
-"""The time column: numbers, or dates in whatever form, become int64 or float64 without losing a digit."""
+"""The time column: numbers or dates in any form become int64 or float64 without losing a digit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TimeColumn:
         self.late = ""  # which event was the first to come too late
 
     def extend(self, values: pa.Array, row: int) -> None:
-        """Take a batch whose first event is number `row` of the source."""
+        """Add a batch whose first event is number `row` of the source."""
         values = plain(values)
         if values.null_count:
             raise self._gap(row + first_true(values.is_null()))

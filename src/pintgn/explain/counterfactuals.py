@@ -145,7 +145,7 @@ class Frozen:
         assert table is not None
         return table[events, relations.column].astype(np.int64)
 
-    def asked_in(self, absence: Absence, asked: Query) -> Query:
+    def query_without(self, absence: Absence, asked: Query) -> Query:
         """The query under a counterfactual."""
         if not absence.given or asked.given is None:
             return asked
@@ -274,7 +274,7 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
             with left_out(stream.index, absence.events, absence.ends):
                 lacking = _with_positions(stream, None if given is None else _NoPositions())
                 lacking.history = history
-                query = frozen.asked_in(absence, asked)
+                query = frozen.query_without(absence, asked)
                 worlds.append(lacking.gather(None, [query], model.gather))
         if given is None:
             return np.concatenate([answer(stream, world) for world in worlds])

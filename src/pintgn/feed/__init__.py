@@ -1,1 +1,1 @@
-"""Events from where they arise (Kafka, NATS, PostgreSQL, a growing file) into a service, exactly once."""
+"""Feeds: events from Kafka, NATS, PostgreSQL or a growing file into a service, exactly once."""

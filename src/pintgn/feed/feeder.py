@@ -25,17 +25,17 @@ SHORT = 0.1
 """The same, when the feeder stops at the end."""
 REFUSED = ("late_event", "bad_input", "far_ahead", "too_large")
 """Errors that one event of a batch can cause; without it the others are taken."""
-LATER = (408, 429, 500, 502, 503, 504, 507)
+RETRY = (408, 429, 500, 502, 503, 504, 507)
 """Answers after which the same request is sent again."""
 
 
 class Refused(PintgnError):
-    """The service refuses a row, and nobody has said where to put it."""
+    """The service refused a row, and no file for refused rows was given."""
 
 
 @dataclass
 class Counts:
-    """What has been done so far."""
+    """Progress counts."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -56,7 +56,7 @@ class Counts:
 
 
 class Feeder:
-    """One source, one service.
+    """Feeds one source into one service.
 
         Feeder(source, client, columns).run()
 
@@ -83,11 +83,11 @@ class Feeder:
         self.counts, self.stopping = Counts(), threading.Event()
 
     def stop(self) -> None:
-        """Come to an end after the batch that is under way."""
+        """Stop after the current batch."""
         self.stopping.set()
 
     def run(self, once: bool = False) -> Counts:
-        """Feed until stopped; with `once`, until the source has nothing more for now."""
+        """Feed until stopped; with `once`, until the source has no more rows for now."""
         while not self.stopping.is_set():
             batch = self.source.read(self.batch, SHORT if once else IDLE)
             if batch.rows:
@@ -148,13 +148,14 @@ class Feeder:
         return {"key": row.key, "error": error, "message": message, "row": row.values}
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any] | None:
-        """An answer that says yes or no; whoever is busy or away is asked again. None when the feeder is stopped."""
+        """The service's final answer to a request; asks again while the service is busy or away. None when the feeder
+        is stopped."""
         attempt = 0
         while True:
             headers: Any = {}
             try:
                 status, headers, found = self.client.ask(method, path, body)
-                if status not in LATER:
+                if status not in RETRY:
                     if status >= 400 and not (isinstance(found, dict) and {"error", "message"} <= found.keys()):
                         raise BadInput(
                             f"{path} answered {status}, and not as a pintgn service does. Check the address."

@@ -1,4 +1,4 @@
-"""A file that others append to, as `tail -F` follows it: half-written lines wait, and rotation loses nothing."""
+"""A growing file as a source, as `tail -F` follows it: half-written lines wait, and rotation loses nothing."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class FileSource(BookmarkedSource):
         self.header = next((_cells(record, self.delimiter) for _, record in self._records(1)), None)
 
     def _next_file(self) -> Path | None:
-        """What came after the file that was moved away: the oldest of those that began later, else the file itself."""
+        """The file after one that was moved away: the oldest of those that began later, else the file itself."""
         assert self.file is not None
         ended = os.fstat(self.file.fileno())
         moved = [path for path in self._siblings() if path != self.path and path.name.startswith(self.path.name)]
@@ -173,7 +173,7 @@ class FileSource(BookmarkedSource):
         return found
 
     def _another_file(self) -> bool:
-        """When a file has ended: was it moved away? Then go on to what came after it, once its writer has noticed."""
+        """At the end of a file: if it was moved away, go on to the next one, once its writer has noticed."""
         self._moving = False
         if self.path.exists() and os.stat(self.path).st_ino == self.inode:
             self._moved_since = 0.0

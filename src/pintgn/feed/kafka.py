@@ -98,7 +98,7 @@ class KafkaSource(Source):
 
 
 class _Quiet:
-    """librdkafka tells every lost connection, and then tries again; what matters reaches us as an error."""
+    """Silences librdkafka's log of lost connections, which it retries; real failures arrive as errors."""
 
     level = 0
 

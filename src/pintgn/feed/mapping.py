@@ -1,4 +1,4 @@
-"""Which columns of a source are an event's: by default those of the log that the served run was trained on."""
+"""Mapping of a source's columns to events: by default by the names of the log that the served run was trained on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pintgn.feed.stream_source import Row
 
 
 class BadRow(BadInput):
-    """A row that is no event."""
+    """A row that is not an event."""
 
 
 @dataclass
 class Columns:
-    """The names of the columns in the source; `key` names the events, where the source does it itself."""
+    """Names of the columns in the source; `key` names a column of keys of the source's own."""
 
     src: str
     dst: str
@@ -29,7 +29,7 @@ class Columns:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], given: Mapping[str, str | None], text: bool = False) -> Columns:
-        """From what a service's /status says of its data, and what a user gives instead."""
+        """Columns from a service's /status, overridden by what a user gives."""
         own, kinds = data["columns"], data["feature_kinds"]
         names = {role: given.get(role) or own[role] for role in ("src", "dst", "t")}
         features = tuple(zip(data["features"], kinds, strict=True))

@@ -17,12 +17,13 @@ TIMEOUT = 15.0
 """Seconds that a server has to answer."""
 CONNECT = 5.0
 """Seconds for the first connection; later ones are tried for ever."""
-KEPT = 600.0
+INACTIVE_SECONDS = 600.0
 """Seconds after which the server forgets our consumer, when we no longer ask."""
 
 
 class Connection:
-    """A connection to NATS, whose event loop has a thread of its own: pings are answered while we wait elsewhere."""
+    """A connection to NATS with its event loop in a thread of its own, so that pings are answered while the feed
+    waits."""
 
     def __init__(self, server: str):
         self.nats, self.server = need("nats", "nats-py", extra="nats"), server
@@ -97,7 +98,7 @@ class NatsSource(BookmarkedSource):
         settings: dict[str, Any] = {"deliver_policy": api.DeliverPolicy.ALL}
         if self.position:
             settings = {"deliver_policy": api.DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": self.position + 1}
-        config = api.ConsumerConfig(ack_policy=api.AckPolicy.NONE, inactive_threshold=KEPT, **settings)
+        config = api.ConsumerConfig(ack_policy=api.AckPolicy.NONE, inactive_threshold=INACTIVE_SECONDS, **settings)
         if self.consumer is not None:
             await self.consumer.unsubscribe()
         self.reconnects, self.delivered = self.connection.reconnects, 0

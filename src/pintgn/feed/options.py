@@ -1,4 +1,4 @@
-"""What a user says about a feed besides its two addresses, from Python or as options of `pintgn feed`."""
+"""Options of a feed besides its two addresses, from Python or from `pintgn feed`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 @dataclass(frozen=True)
 class ColumnNames:
-    """The columns of an event, where they are not called as in the run's log."""
+    """Names of an event's columns, where they differ from the run's log."""
 
     src: Annotated[str | None, "Column of the source ids; as in the run's log by default."] = None
     dst: Annotated[str | None, "Column of the destination ids."] = None
@@ -19,7 +19,7 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a source is read."""
+    """Options of reading a source."""
 
     increasing: Annotated[str | None, "Of a table: the column that only grows, such as id."] = None
     kind: Annotated[str | None, "Of a file: csv or ndjson; by its ending by default.", {"flag": "--format"}] = None

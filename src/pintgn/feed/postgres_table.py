@@ -29,7 +29,7 @@ round.)"""
 
 
 class PostgresSource(BookmarkedSource):
-    """Rows in the order of a column; each value of it names one row for good.
+    """Rows in the order of an increasing column; each of its values names one row for good.
 
     Args:
         address: postgresql://… with the table or query behind '#'.

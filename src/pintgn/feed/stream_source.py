@@ -22,7 +22,7 @@ LONGEST_NAME = 120
 
 @dataclass
 class Row:
-    """One event as it is in its source. Its key is a function of where it is, so it is the same at every reading."""
+    """One event in its source. Its key is a function of its position, so it is the same at every reading."""
 
     key: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Row:
 
 @dataclass
 class Batch:
-    """Rows that follow each other, and the position after the last of them."""
+    """Consecutive rows, and the position after the last."""
 
     rows: list[Row]
     position: Any
@@ -49,7 +49,7 @@ class Source:
         raise NotImplementedError
 
     def commit(self, position: Any) -> None:
-        """Everything before a position has been dealt with, and need not be read again after a restart."""
+        """Save a position: everything before it need not be read again after a restart."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ def poll(read: Callable[[], list[Any]], wait: float, pause: float) -> list[Any]:
 
 
 class Bookmark:
-    """The position of a source that cannot keep it by itself: a small file, replaced as a whole, for one process.
+    """The saved position of a source that does not keep its own: a small file, replaced atomically, for one process.
 
     Losing it costs time, not correctness, as long as the source can still be read from its start: what the service has
     already counts as a duplicate, by its key.

@@ -1,4 +1,4 @@
-"""Tables that are not files here: `postgresql://…`, `https://…`, `s3://…`; and `shop.db#orders`, one of many.
+"""Remote tables (`postgresql://…`, `https://…`, `s3://…`), and one table of many in a file (`shop.db#orders`).
 
 What is on the web is fetched into a temporary file and read as any other. Parquet in S3 is read where it is, and only
 the columns that are needed.

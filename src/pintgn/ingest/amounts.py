@@ -42,7 +42,7 @@ def tidy(values: pa.Array, decimal: str | None = None) -> pa.Array:
 
 
 def looks_numeric(text: str) -> bool:
-    """True if a cell is meant as a number, also one that is refused.
+    """True if a cell is meant as a number, even one that is refused.
 
     >>> [looks_numeric(text) for text in ("12", "12,5 €", "1.200,50", "abc", "SKU123", "2024-01-31")]
     [True, True, True, False, False, False]

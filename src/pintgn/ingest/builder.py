@@ -1,4 +1,4 @@
-"""The assembly line of ingest: batches in, the final columns of an EventLog out."""
+"""Builds an EventLog from batches: roles of columns, ids, times, features."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pintgn.ingest.textfile import TextSource, Unexpected
 
 @dataclass
 class Plan:
-    """Which column plays which part, and how it is to be read."""
+    """The role of each column, and how it is read."""
 
     src: str = "src"
     dst: str = "dst"
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def written(self) -> str | None:
-        """How times are written, as far as that is known: as was said, or as in the earlier log."""
+        """The format of times, as far as it is known: as given, or as in the earlier log."""
         return self.format.time_format or (None if self.like is None else self.like.schema.time.written)
 
     @property
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def columns(self) -> list[str]:
-        """Every column that is needed, once."""
+        """All needed columns, without repeats."""
         roles = [self.src, self.dst, self.t, self.label, self.op, self.known, *self.features, *self.node_updates]
         return list(dict.fromkeys(name for name in roles if name is not None))
 
@@ -115,7 +115,7 @@ def build(source: Source, plan: Plan, progress: Callable[[int, int | None], None
 
 
 class KnownTimes:
-    """The times at which something becomes known about events; where there is none, it never does."""
+    """Times at which targets become known; where missing, never."""
 
     def __init__(self, plan: Plan, source: Source, capacity: int):
         how = plan.written, plan.format.time_format is not None, plan.assume_zone
@@ -136,7 +136,7 @@ class KnownTimes:
 
 
 class Builder:
-    """Final columns while they fill up."""
+    """The columns of a log under construction."""
 
     def __init__(self, source: Source, plan: Plan, categories: Mapping[str, bool]):
         self.source, self.plan = source, plan

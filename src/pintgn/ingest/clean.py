@@ -1,4 +1,4 @@
-"""Dirty tables: rows that cannot be used are left out and counted, repeated ones are dropped."""
+"""Cleaning of dirty tables: unusable rows are left out and counted, repeats are dropped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMBERS, DATES, ZONED = KINDS["number"], KINDS["date"], KINDS["zoned"]
 
 
 class Cleaned(Source):
-    """A source without the rows that cannot be used; each is counted under the first thing that is wrong with it."""
+    """A source without its unusable rows; each is counted under its first fault."""
 
     def __init__(self, source: Source, plan: Plan, categories: Callable[[pa.RecordBatch], Mapping[str, bool]]):
         self.source, self.plan, self.categories = source, plan, categories
@@ -97,7 +97,7 @@ class Cleaned(Source):
         return where if value in (None, "") else f"{where}: {str(value).strip()[:40]!r}"
 
     def _ways_out(self, name: str, value: str) -> str:
-        """Which option would read a value that cannot be used as it is."""
+        """Options that would read an unusable value as it is."""
         if name != self.plan.t:
             return advice(value)
         if kind_of(value) in ("date", "zoned"):

@@ -1,4 +1,4 @@
-"""Events one by one, as programs and clients write them: their ids, times, operations and features, read and checked.
+"""Codec of single events, as programs and clients write them: ids, times, operations and features, read and checked.
 
 Files and frames are read column by column (`builder`), because their types have to be found out first. Here the log's
 schema is known. Whole columns are checked at once; only when a check fails are events looked at one by one, to name the
@@ -78,7 +78,7 @@ class EventBatch:
 
 
 class Codec:
-    """Reads events and questions for logs of one schema.
+    """Reads events and queries for logs of one schema.
 
     Args:
         schema: of the log.

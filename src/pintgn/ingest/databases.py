@@ -28,7 +28,7 @@ CONNECT_SECONDS = 15
 
 
 class QuerySource(Source):
-    """The rows of a query, or of a table: of the only one, where neither is named."""
+    """The rows of a query or table; if neither is named, of the only table."""
 
     kind = ""
     """How a database of this kind is called."""
@@ -123,7 +123,7 @@ def said_by(message: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it where it may be anything.
+    """A quoted SQL name.
 
     >>> print(quoted('2" pipes'))
     "2"" pipes"
@@ -152,7 +152,7 @@ def tidy(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
 
 
 class SQLiteSource(QuerySource):
-    """Of a SQLite file, by Python's own driver: a value has a type there, a column has none."""
+    """A SQLite file, read by Python's own driver: values have types there, columns have none."""
 
     kind, errors = "SQLite", (sqlite3.Error, sqlite3.Warning)
     listing = (
@@ -205,7 +205,7 @@ class SQLiteSource(QuerySource):
 
 
 class DuckDBSource(QuerySource):
-    """Of a DuckDB file."""
+    """A DuckDB file."""
 
     kind = "DuckDB"
     listing = (
@@ -246,7 +246,7 @@ class DuckDBSource(QuerySource):
 
 
 class PostgresSource(QuerySource):
-    """Of a PostgreSQL server, by ADBC: rows arrive in PostgreSQL's binary form and become Arrow in C."""
+    """A PostgreSQL server, read by ADBC: rows arrive in PostgreSQL's binary form and become Arrow in C."""
 
     kind, whose = "PostgreSQL", " that this user may read"
     listing = (

@@ -1,4 +1,4 @@
-"""Files from the web, by pooch: a file appears only when it is complete."""
+"""Downloads by pooch: a file appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK = 1 << 18
 
 
 def download(url: str, target: Path, progress: Progress | None = None, shown: str | None = None) -> Path:
-    """Fetch a URL into a file, and say where it is.
+    """Download a URL to a file; returns its path.
 
     Args:
         shown: the URL of a user's own, as messages may show it; otherwise they suggest a mirror.

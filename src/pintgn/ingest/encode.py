@@ -1,4 +1,4 @@
-"""Features of single events, by name or in order, as the numbers that a log of known schema holds."""
+"""Encoding of single events' features, by name or in order, for a log of known schema."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _some(names: list[str]) -> str:
 
 
 def only(given: Mapping[str, Any], known: Sequence[str], what: str, kind: str = "field") -> None:
-    """Refuse names that are not known, with the near miss."""
+    """Refuse unknown names, with the near miss."""
     for name in given:
         if name not in known:
             raise UnknownName(f"{what} has a {kind} {shown(name)}, which is unknown.{suggest(name, known)}")

@@ -141,7 +141,7 @@ def _finite(numbers: np.ndarray) -> np.ndarray:
 
 
 class Categories:
-    """A column of names. Kept as codes until all are known; 0 means none, as for a category met too late."""
+    """A categorical column. Codes until all categories are known; 0 means none, as for a category first met later."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class Categories:
 
 
 class Labels:
-    """One value per event, kept as it is: int64, or float64 with NaN where missing."""
+    """Labels of events: int64, or float64 with NaN where missing."""
 
     def __init__(self, name: str, capacity: int):
         self.name = name

@@ -35,7 +35,7 @@ PEOPLE, THINGS, FILLING = (frozenset(words.split()) for words in KINDS.values())
 
 
 def by_name(names: Sequence[str]) -> dict[str, str]:
-    """Columns that are called as such columns are, where that is not open to doubt.
+    """Columns with common names (src, dst, t), where the choice is not in doubt.
 
     >>> by_name(["Sender", "receiver_id", "created_at", "amount"])
     {'src': 'Sender', 'dst': 'receiver_id', 't': 'created_at'}

@@ -1,4 +1,4 @@
-"""JSON lines (an object on each line), or one JSON array of objects, as a stream of rows."""
+"""JSON lines (one object per line), or one JSON array of objects, as a stream of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets that arrive as messages of their own: which event each is about, what it is, and when it became known.
+"""Targets that arrive as messages of their own: the event, its target, and when it became known.
 
 They are stored among events, as rows with an operation of their own: whatever keeps, copies, undoes or replays events
 keeps them in their place.

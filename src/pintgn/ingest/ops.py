@@ -1,4 +1,4 @@
-"""What each event does: additions, deletions, changes of a node, removals; and what that leaves alive."""
+"""Operations of events: additions, deletions, node updates, removals; and which edges that leaves alive."""
 
 from __future__ import annotations
 

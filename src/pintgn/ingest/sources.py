@@ -1,4 +1,4 @@
-"""Whatever a user has, opened as a stream of batches: files, folders, addresses, databases, frames, tables, arrays."""
+"""Sources as streams of batches: files, folders, addresses, databases, frames, tables, arrays."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _open_path(
 
 
 def spool_stdin() -> Path:
-    """Standard input as a file: how a table is laid out is found out by reading its beginning more than once."""
+    """Standard input as a temporary file: detecting the layout reads its beginning more than once."""
     if sys.stdin is None or sys.stdin.isatty():
         raise BadInput("'-' reads events from standard input, but nothing is piped into it. Name a file.")
     _spooled.append(tempfile.TemporaryDirectory(prefix="pintgn-"))
@@ -142,7 +142,7 @@ def spool_stdin() -> Path:
 
 
 def missing(path: Path) -> BadFile:
-    """There is no such file; but there may be one that is called alike, or others in its folder."""
+    """The error for a missing file, with similar names or other files in its folder."""
     if not path.parent.is_dir():
         return BadFile(f"there is no folder {path.parent}, so no file {path}.")
     readable = sorted(one.name for one in path.parent.iterdir() if one.name.lower().endswith(READABLE))

@@ -53,7 +53,7 @@ class Source:
         return f"row {row}"
 
     def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
-        """From now on, leave out rows that cannot even be taken apart, and say what was wrong and where."""
+        """From now on, leave out rows that cannot be parsed, and report what was wrong and where."""
 
     def _set_names(self, names: Iterable[str], advice: str = "Rename one.") -> None:
         self.names = list(names)

@@ -1,4 +1,4 @@
-"""CSV and other text files with one event on each line: their layout, and their rows as a stream."""
+"""CSV and other text files with one event per line: their layout, and their rows as a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other people's tools: PyTorch Geometric, the Temporal Graph Benchmark, NetworkX, SciPy.
+"""Conversions for other tools: PyTorch Geometric, the Temporal Graph Benchmark, NetworkX, SciPy.
 
 Every name loads on first use, and its package only when it is called: none of them is needed to use pintgn.
 (pandas, Polars, Arrow, JSON lines and CSV go straight into `pintgn.read_events`.)

@@ -1,4 +1,4 @@
-"""Answers of a model about nodes that are given by number: scores, ranks and embeddings, computed in chunks."""
+"""Answers of a model for node numbers: scores, ranks and embeddings, computed in chunks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PairScores:
 
 
 class Answerer:
-    """Asks the model of a stream. Times are in the log's count; nothing here changes the stream."""
+    """Queries the model of a stream. Times are in the log's count; the stream does not change."""
 
     def __init__(self, stream: Stream):
         self.stream, self.model = stream, stream.model
@@ -71,7 +71,7 @@ class Answerer:
         return self._compute(lambda rows: self.stream.embed(nodes[rows], when), len(nodes), NODES)
 
     def embeddings_of_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
-        """`embeddings` of one piece after the other."""
+        """`embeddings` of one chunk after another."""
         return (self.embeddings(nodes, when) for nodes in pieces)
 
     def recommendations(
@@ -92,6 +92,6 @@ class Answerer:
 
 
 def too_late(stream: Stream) -> StaleQuery:
-    """The error about a question as of a time before the newest event."""
+    """The error for a query at a time before the newest event."""
     seen = stream.schema.time.show(stream.clock)
     return StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.")

@@ -1,4 +1,4 @@
-"""Targets that arrive after their events: found, checked, and part of the past from their own time on.
+"""Targets that arrive after their events: matched, checked, and part of the past from their own time on.
 
 A target becomes known at the later of its own time and the newest event's when it arrives, so that no answer that was
 given already could have been another.
@@ -54,8 +54,8 @@ def target_feature(live: Live) -> Feature:
 
 
 def new_targets(live: Live, batch: TargetBatch) -> list[int]:
-    """Rows of targets whose events have none yet. A target that is known already is left out; one of an event that was
-    never observed, or that has another target, is refused, and with it the whole batch."""
+    """Rows of targets whose events have none yet. A known target is left out; one of an event that was never observed,
+    or that has another target, is refused, and with it the whole batch."""
     taken: dict[int, float] = {}
     rows = []
     show = live.schema.time.show
@@ -77,7 +77,7 @@ def new_targets(live: Live, batch: TargetBatch) -> list[int]:
 
 
 def apply_targets(live: Live, batch: TargetBatch) -> None:
-    """Let targets become known. What is about another column than the run's changes nothing."""
+    """Make targets part of the past. Those about another column than the run's change nothing."""
     asking = live.stream.schema.asking
     if asking is None or not asking.late or batch.column != column_hash(live.run.settings.task.predict):
         return
@@ -99,9 +99,9 @@ def apply_targets(live: Live, batch: TargetBatch) -> None:
         late.index.add(*ends, batch.known[row : row + 1], encoded[row : row + 1, :-1])
 
 
-def asked_events(live: Live, events: Events, rows: np.ndarray) -> list[Event]:
-    """Some of the events that are about to happen, as targets will name them: by pair and time, and which of several
-    alike they are."""
+def events_of_targets(live: Live, events: Events, rows: np.ndarray) -> list[Event]:
+    """Some events that are about to be observed, as targets will name them: by pair, time, and number among equal
+    ones."""
     held, found = contents(live.stream.index), []
     for row in rows.tolist():
         src, dst, t = (column[row].item() for column in (events.src, events.dst, events.t))

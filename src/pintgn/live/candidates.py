@@ -42,7 +42,7 @@ class Candidates:
         self.popular = np.unique(np.concatenate(common))
 
     def __call__(self, src: np.ndarray) -> np.ndarray:  # (s, c)
-        """Candidates of each source, in the order of their numbers; -1 fills up the rows of those that have fewer."""
+        """Candidates of each source, in the order of their numbers; rows are padded with -1."""
         rows, nodes, weights = self._walks(np.asarray(src, np.int64))
         inside = nodes < len(self.allowed)
         inside[inside] &= self.allowed[nodes[inside]]

@@ -15,7 +15,7 @@ DRAWS = 500
 
 @dataclass(frozen=True)
 class Difference:
-    """The figure of a new model less that of an old one, and its 95 % interval (a paired block bootstrap)."""
+    """A figure of a new model less that of an old one, and its 95 % interval (a paired block bootstrap)."""
 
     measure: str
     count: int

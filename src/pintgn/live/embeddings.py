@@ -25,7 +25,7 @@ UNKNOWN, NO_EVENTS = "unknown", "no events"
 """Notes: an id that was never seen; a node of the node table that has met nobody yet."""
 
 
-def nodes_asked(live: Live, ids: Iterable[Any] | None, side: str) -> np.ndarray:
+def queried_nodes(live: Live, ids: Iterable[Any] | None, side: str) -> np.ndarray:
     """Node numbers; of every node but the dummy where none are named."""
     if type(live.model).gather_nodes is Model.gather_nodes:
         raise BadInput(f"{type(live.model).__name__} scores links; it has no embeddings of nodes.")
@@ -40,7 +40,7 @@ def nodes_asked(live: Live, ids: Iterable[Any] | None, side: str) -> np.ndarray:
 def embed(live: Live, ids: Iterable[Any] | None, at: Any, side: str) -> tuple[list[Any], np.ndarray]:
     """See `Live.embed`."""
     listed = None if ids is None else live.codec.ids(list(ids))
-    nodes = nodes_asked(live, listed, side)
+    nodes = queried_nodes(live, listed, side)
     found = live.answerer.embeddings(nodes, live.time_of(at))
     listed = [live.names.ids[node] for node in nodes.tolist()] if listed is None else listed
     return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
@@ -51,7 +51,7 @@ def embed_many(live: Live, ids: Iterable[Any] | str, at: Any, side: str, progres
     if isinstance(ids, str) and ids != "all":
         raise BadInput(f"ids={ids!r}; it is a list of ids, or 'all'. For one node: embed([{ids!r}]).")
     given = None if isinstance(ids, str) else live.codec.ids(list(dict.fromkeys(ids)))
-    nodes = nodes_asked(live, given, side)
+    nodes = queried_nodes(live, given, side)
     when, apart = live.time_of(at), live.names.separate_namespaces
     width = live.answerer.embeddings(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
@@ -89,7 +89,7 @@ def _notes(live: Live, nodes: np.ndarray) -> pa.Array:
 
 
 def write_embeddings(reader: pa.RecordBatchReader, path: Path) -> Counter[str]:
-    """Write what `Live.embed_many` gives to a .parquet, .csv or .npz file; whole or not at all.
+    """Write the batches of `Live.embed_many` to a .parquet, .csv or .npz file, atomically.
 
     Returns how many rows have which notes. CSV has no lists: it gets a column for each number, e0, e1, ….
     """

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def open(run: Run | str | Path, model: type[Model] | None = None, *, device: str | None = None) -> Live:
-    """A run, ready to observe and to answer. `model` is needed for a class of your own; `device` is where the run of a
-    folder computes, the processor by default.
+    """Open a run, to observe events and to answer. `model` is needed for a class of your own; `device` is where the run
+    of a folder computes, the CPU by default.
 
     >>> import pintgn
     >>> live = pintgn.open(pintgn.fit("heuristic", pintgn.simulate("shop", events=400, seed=0)))
@@ -114,7 +114,7 @@ class Live:
     # -- observing ---------------------------------------------------------------------------------------------------
 
     def observe(self, events: Any, *, progress: Callable[[int, int], None] | bool | None = None) -> int:
-        """Let events happen; returns how many.
+        """Observe events; returns how many.
 
         Args:
             events: (src, dst, t) or (src, dst, t, {feature: value}) each, in order of time; or a file, frame or table
@@ -135,7 +135,7 @@ class Live:
         return len(batch)
 
     def observe_targets(self, targets: Sequence[Any], at: Any = None) -> int:
-        """Let targets become known of events that happened without: what is predicted is often known late.
+        """Observe targets of earlier events: what is predicted often becomes known later.
 
         Args:
             targets: (src, dst, t, value) each: the event, and what its column turned out to be. Of several events of
@@ -154,8 +154,8 @@ class Live:
     def observe_batch(
         self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
     ) -> np.ndarray:  # (e,)
-        """Let checked events happen, or targets become known, block by block; `turn` is entered for each block. Returns
-        logits of the events in the mask `scored`, from just before they happen; NaN for all others."""
+        """Observe checked events or targets, block by block; `turn` is entered for each block. Returns logits of the
+        events in the mask `scored`, from just before they happen; NaN for all others."""
         return observe_batch(self, batch, turn, scored)
 
     # -- questions, none of which changes the state ------------------------------------------------------------------
@@ -163,14 +163,14 @@ class Live:
     def score(
         self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
     ) -> dict[Any, float]:
-        """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
+        """A logit for each destination: how likely src is to meet it at a time. Changes no state.
 
         Args:
             src: an id.
             dst: an id, or several.
             at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
-            against: what the link is told from: `anyone`, a link to a random destination; or `known`, one between two
-                that met before but do not meet now.
+            against: what the link is compared with: `anyone`, a link to a random destination; or `known`, one between
+                two that met before but do not meet now.
             relation: by which they meet, of a run that was trained with relations; ^ before it is its inverse.
         """
         ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
@@ -308,7 +308,7 @@ class Live:
         steps: int = 3,
         limit: int = 5,
     ) -> Explanation:
-        """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
+        """Explain an answer: the contacts, walks and known facts behind it, and the answer without each.
 
         Args:
             src, dst: ids; of a run that asks about a node, that node alone.
@@ -329,7 +329,7 @@ class Live:
         steps: int = 3,
         limit: int = 5,
     ) -> Callable[[], Explanation]:
-        """`explain` in two parts: a copy of what it needs, and a function that does the work, in whatever thread, while
+        """`explain` in two parts: a copy of what it needs, and a function that computes the rest in any thread, while
         others observe."""
         from pintgn.live.questions import explaining
 
@@ -374,7 +374,7 @@ class Live:
     # -- in numbers --------------------------------------------------------------------------------------------------
 
     def time_of(self, at: Any = None) -> Any:
-        """A time that a user says, in the log's count; right after the newest event when none is given."""
+        """A user's time in the log's count; right after the newest event if None."""
         if at is not None:
             return self.codec.time(at)
         clock = np.asarray(self.stream.clock, self.codec.dtype)
@@ -383,11 +383,11 @@ class Live:
     # -- for a service -----------------------------------------------------------------------------------------------
 
     def skip_to(self, number: int) -> None:
-        """Go on after an event that is lost; the numbers of the others stay what they are."""
+        """Continue after an event that is lost; the numbers of the others do not change."""
         self.total = max(self.total, number)
 
     def reader(self) -> Live:
-        """This very state for one question of one thread; many may ask at once, while nothing is observed."""
+        """A view of this state for queries from another thread, while nothing is observed."""
         view = copy.copy(self)
         view.stream = self.stream.reader()
         view.answerer = copy.copy(self.answerer)
@@ -398,7 +398,7 @@ class Live:
         return view
 
     def snapshot(self) -> Snapshot:
-        """A copy of everything that cannot be told from the run; writing it can wait."""
+        """A copy of everything that the run does not determine; it can be written later."""
         from pintgn.live.snapshot import Snapshot
 
         return Snapshot.of(self)

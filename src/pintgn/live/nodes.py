@@ -19,7 +19,7 @@ COLUMNS = ("first", "last", "degree")
 
 
 class Names:
-    """The id of every node and back; a look-up costs the same however many there are.
+    """Ids and numbers of all nodes; a look-up costs the same however many there are.
 
     Where sources and destinations are separate namespaces, `side` is 0 for sources and 1 for destinations.
     """
@@ -38,7 +38,7 @@ class Names:
         return len(self.ids)
 
     def find(self, ids: Iterable[Any], side: int) -> np.ndarray:
-        """Node numbers. An id never seen before is a new node: it gets a number of its own for this one question."""
+        """Node numbers. An unknown id gets a number of its own for this query."""
         known, ids = self.numbers[side], list(ids)
         found: list[Any] = list(map(known.get, ids))
         if None not in found:
@@ -50,8 +50,8 @@ class Names:
     def find_pairs(
         self, src: list[Any], dst: list[Any], inverted: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart. Pairs that are
-        `inverted` (q,) go from a destination to a source."""
+        """Numbers of both ends; an unknown id at both ends is one node, unless the sides have separate namespaces.
+        Pairs that are `inverted` (q,) go from a destination to a source."""
         if inverted is not None and inverted.any() and self.separate_namespaces:
             back = inverted.tolist()
             acting = [there if b else here for here, there, b in zip(src, dst, back, strict=True)]
@@ -74,7 +74,7 @@ class Names:
         return np.array(one, np.int64), np.array(other, np.int64)
 
     def add(self, id: Any, side: int = 0) -> int:
-        """The number of one node, which is new where its id is."""
+        """The number of one node; an unknown id becomes a new node."""
         known = self.numbers[side]
         if id not in known:
             known[id] = len(self.ids)
@@ -98,7 +98,7 @@ class Names:
 
 
 class NodeTable:
-    """First and last event and number of contacts of every node; kept although the index may forget old contacts."""
+    """First and last event and number of contacts of every node, also of contacts that the index has forgotten."""
 
     def __init__(self, dtype: np.dtype):
         self.first, self.last, self.degree = Growing(dtype), Growing(dtype), Growing(np.int64)
@@ -110,7 +110,7 @@ class NodeTable:
         return made
 
     def observe(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
-        """Events, in order of time. A self-loop is one contact."""
+        """Observe events, in order of time. A self-loop is one contact."""
         if not len(t):
             return
         more = int(max(src.max(), dst.max())) + 1 - len(self.degree)
@@ -140,7 +140,7 @@ class NodeTable:
 
 
 class Destinations:
-    """Destinations in the order in which they were first met, and when a source was first its own."""
+    """Destinations in the order of their first event, and the time of the first self-loop."""
 
     def __init__(self) -> None:
         self._met, self._is_met = Growing(np.int64), np.zeros(0, bool)
@@ -198,7 +198,7 @@ class Destinations:
 
 
 class Search:
-    """Ids by how they begin, whatever their case; sorted on demand, so that observing costs nothing."""
+    """Search of ids by prefix, ignoring case; sorted on demand, so that observing costs nothing."""
 
     def __init__(self, names: Names):
         self.names, self._taken = names, 0

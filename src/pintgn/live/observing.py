@@ -1,4 +1,4 @@
-"""Observation of events after a run's log: from tuples, files, frames or a service; and how much of them is kept."""
+"""Observation of events after a run's log, from tuples, files, frames or a service; and retention."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ NEVER = 2**62
 
 @dataclass
 class Retention:
-    """How many contacts, and how old ones, the live index keeps; all by default.
+    """Retention: how many contacts, and how old ones, the live index keeps; all by default.
 
     Every `every` events, counted from the start of the service, each node's contacts beyond its newest `keep_last`, and
     those older than `window`, are forgotten. Positions, memory and the node table stay as they are; events stay in the
@@ -213,11 +213,11 @@ class Retention:
                 raise BadInput(f"{name}={value}; it is more than 0.")
 
     def until_next(self, total: int) -> int:
-        """Events until the next clean-up."""
+        """Events until the next trim."""
         return self.every - total % self.every if self.active else NEVER
 
     def apply(self, stream: Stream, total: int) -> None:
-        """Clean up if it is time, after so many events."""
+        """Trim if it is time, after so many events."""
         if self.active and total % self.every == 0:
             since = None if self.window is None else stream.clock - self.window  # type: ignore[operator]
             self.forgotten += stream.forget(keep_last=self.keep_last, before_t=since)

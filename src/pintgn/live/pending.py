@@ -1,4 +1,4 @@
-"""Answers that were given just before their events, kept until the truth is known.
+"""Pending answers: given just before their events, kept until the truth is known.
 
 What is kept, and the order in which it is evaluated, are functions of the log alone: events are gone through one by
 one, whatever batches they come in, and truths that become known between two of them are taken by time, then by number.

@@ -41,7 +41,7 @@ def predict(
         src, dst, t: its columns; those of the run's log when not given. Without a column of times, `at` holds for all.
             A run that predicts something of a node needs the column of that node only.
         at: one time for all rows; right after the newest event by default.
-        against: what links are told from; see `Live.score`.
+        against: what links are compared with; see `Live.score`.
         format: how a text file is laid out; see `FileFormat`.
     """
     schema, sides = live.schema, live.run.settings.task.sides

@@ -20,7 +20,7 @@ from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.task import Answers
-from pintgn.live.arriving_targets import asked_events, kept_answers
+from pintgn.live.arriving_targets import events_of_targets, kept_answers
 from pintgn.live.difference import auc_of
 from pintgn.live.pending import Event, Kept, PendingAnswers
 from pintgn.models.history_view import Events
@@ -58,7 +58,7 @@ class Block:
 
 
 class Prequential:
-    """Rolling figures of the live stream, beside those that the run reached on its test part; of links: AP and AUC.
+    """Rolling figures of the live stream, with those of the run's test part; of links: AP and AUC.
 
     A scored event is a row of numbers, of which the figures are made: its logit and that of its negative.
     """
@@ -118,10 +118,10 @@ class Prequential:
         return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
 
     def target_arrived(self, event: Event, truth: float, known: Any, clock: Any) -> None:
-        """Take in a target that arrived by itself; links have none."""
+        """Observe a target that arrived as a message of its own; links have none."""
 
     def take(self, number: int, row: list[float], when: Any) -> None:
-        """Take in a scored event; scores that are not finite count as wrong."""
+        """Add a scored event; scores that are not finite count as wrong."""
         if self.on_scored is not None:
             self.on_scored([number], [row])
         self.rows.append(row if np.isfinite(row).all() else [-1e9, 1e9])
@@ -213,7 +213,7 @@ class AnswerPrequential(Prequential):
         events, asking = block.events, live.stream.schema.asking
         assert asking is not None
         rows = self.drawn(block.numbers, block.learnable)
-        named = asked_events(live, events, rows)
+        named = events_of_targets(live, events, rows)
         given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
         asked = live.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
         found = live.stream.advance(events, asked).numpy(force=True)

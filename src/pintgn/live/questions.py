@@ -1,4 +1,4 @@
-"""Questions in users' own ids: what is asked in numbers, what is given with it, and how answers are read."""
+"""Questions in users' own ids: the query in numbers, given columns, and how answers are read."""
 
 from __future__ import annotations
 

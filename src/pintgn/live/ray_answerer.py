@@ -22,7 +22,7 @@ SHARES = 4
 
 
 class RayAnswerer(Answerer):
-    """Computes answers about many rows by workers; to be a `Live`'s answerer.
+    """Computes answers about many rows on Ray workers, in place of a `Live`'s answerer.
 
     Args:
         live: the same run with the same events, here.
@@ -72,7 +72,7 @@ class RayAnswerer(Answerer):
 
 @lru_cache(1)
 def opened_run(folder: str, observe: tuple[str, ...]) -> Live:
-    """A run after newer events, in a worker: opened once."""
+    """A run after newer events, opened once in each worker."""
     live = open_run(folder)
     for path in observe:
         live.observe(path)

@@ -1,4 +1,4 @@
-"""Recommendations: who may be recommended to whom, ranked best first, for one source or for many."""
+"""Recommendations: ranked destinations for one source or for many."""
 
 from __future__ import annotations
 

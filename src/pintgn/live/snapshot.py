@@ -1,4 +1,4 @@
-"""Snapshots of a `Live`: its state in plain files, and back."""
+"""Snapshots of a `Live`: its state as plain files, and restored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FACTS = {
 
 @dataclass
 class Snapshot:
-    """A copy of the state at one moment, besides what stands in its run."""
+    """A copy of the state at one moment, without what is in the run."""
 
     stream: Stream
     facts: dict[str, Any]
@@ -85,7 +85,7 @@ class Snapshot:
 def restore(
     run: Run, folder: Path, retention: Retention | None = None, evaluate_every: int = 0, covered: int = 0
 ) -> Live:
-    """The state that `Snapshot.write` wrote to a folder."""
+    """Restore a state written by `Snapshot.write`."""
     if not run.finished:
         run.stream  # noqa: B018 - an unfinished run is calibrated when its stream is made
     with reading(folder / "live.json"):

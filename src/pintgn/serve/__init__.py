@@ -1,1 +1,1 @@
-"""Kept alive: a durable stream of events, an HTTP interface to it, and a page."""
+"""The service: a durable stream of events, an HTTP interface to it, and a page."""

@@ -16,7 +16,7 @@ from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 
 
 class Admission:
-    """For the batches of one group, which are committed together, one after the other.
+    """Checks of the batches of one group, which are committed together, one after the other.
 
     Args:
         clock: the time of the newest event that was observed; `time` says how it is shown.
@@ -37,7 +37,7 @@ class Admission:
         self._fresh: dict[str, tuple[EventBatch, int]] = {}  # events of this group by their keys
 
     def __call__(self, batch: EventBatch) -> tuple[EventBatch, Sequence[int]]:
-        """The events that are new, and their rows. Refuses the whole batch or lets it in."""
+        """The new events of a batch, and their rows. Refuses or accepts the whole batch."""
         rows = range(len(batch.t)) if batch.keys is None else self._new_rows(batch, batch.keys)
         new = batch if len(rows) == len(batch.t) else batch.take(list(rows))
         if len(new.t):
@@ -90,7 +90,7 @@ class Admission:
 
 
 def span_of(t: np.ndarray) -> float:
-    """How far ahead an event may be when nobody says: a hundred times the time that a run's log spans.
+    """The default of `--max-ahead`: a hundred times the time that a run's log spans.
 
     Milliseconds sent as seconds are a thousand times too far. A log of a single moment has no scale to go by.
 

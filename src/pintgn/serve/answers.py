@@ -35,7 +35,7 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
 
 
 def _ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
-    """What a run that predicts a column says about events that may happen, all as of one time."""
+    """Predictions of a column for events that may happen, all as of one time."""
     if not service.run.answers:
         raise _no_links(service)
     task = service.run.settings.task
@@ -143,7 +143,7 @@ def _number(live: Live, id: Any, side: str | None) -> int | None:
 
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
-    """Ids that begin with a text; without one, of the nodes that were active most recently, the busiest first."""
+    """Ids with a prefix; without one, the most recently active nodes, the busiest first."""
     with service.asking() as live, service.writer.state.searching:
         found = service.writer.state.search(prefix, limit) if prefix else _recently_active(live, limit)
         return {"event": live.total, "nodes": found}
@@ -234,7 +234,7 @@ def status(service: Service) -> dict[str, Any]:
 
 
 def models(service: Service) -> dict[str, Any]:
-    """Which run is served, what came of those that were to be, and how far one has come that is."""
+    """The served run, the results of earlier candidates, and the progress of a current one."""
     candidate, folder = service.writer.candidate, service.run.folder
     active = None if folder is None else str(folder.path.absolute())
     shown = None if candidate is None or not candidate.busy else candidate.facts()
@@ -261,7 +261,7 @@ def health(service: Service) -> dict[str, Any]:
 
 
 def metrics(service: Service) -> str:
-    """Everything that is counted, in Prometheus' text format."""
+    """All metrics in Prometheus' text format."""
     live = service.live
     with service.writer.state.lock.reading:
         quality = live.prequential.status()
@@ -316,7 +316,7 @@ def _asks(service: Service) -> dict[str, Any] | None:
 
 
 def _held(service: Service) -> dict[str, int]:
-    """What an answer does not count yet, where there is any: events that wait for their turn."""
+    """The events that an answer does not count yet because they wait for earlier ones; empty if there are none."""
     waiting = service.writer.store.waiting
     return {"held": waiting} if waiting else {}
 
@@ -339,7 +339,7 @@ def _no_links(service: Service) -> BadInput:
 
 
 def _fresh(live: Live, at: Any) -> Any:
-    """A time that is asked about; refused when it has passed."""
+    """The time of a query; refused when it has passed."""
     when = live.time_of(at)
     if when < live.clock:
         show = live.schema.time.show

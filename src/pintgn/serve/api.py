@@ -1,4 +1,4 @@
-"""The HTTP interface of a service: what each route does. `describe` lists them, `middleware` is around them."""
+"""The HTTP interface of a service: handlers of its routes. `describe` lists them, `middleware` surrounds them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ SHAPE = {
     "checksum": Maybe(int),
     "keys": [{"name": str, "scope": {*SCOPES}, "sha256": str, "rate": (float, None), "made": str}],
 }
-AGAIN = "Put it back from a backup, or make a new key with --new-key."
+REMEDY = "Put it back from a backup, or make a new key with --new-key."
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -67,7 +67,7 @@ class Key:
 
 
 class Keys:
-    """The keys of a service, as the file says now.
+    """The keys of a service, as the file has them now.
 
     Without any a service is open to whoever reaches it. Once it has had one it stays closed, whatever becomes of the
     file: `pintgn keys` adds the first key to a running service, and removing the last one lets nobody in. The store
@@ -90,7 +90,7 @@ class Keys:
 
     @classmethod
     def of_file(cls, path: Path) -> Keys:
-        """One key with every right, from a file that holds the key itself."""
+        """One key with all scopes, from a file that holds the key itself."""
         return cls(path, _itself)
 
     def __bool__(self) -> bool:
@@ -103,7 +103,7 @@ class Keys:
             self.on_required()
 
     def _refresh(self, stamp: tuple[int, ...] | None) -> None:
-        """Read the file again; one that cannot be read changes nothing."""
+        """Read the file again; an unreadable one changes nothing."""
         self._stamp = stamp
         try:
             self._take(self._read(self.path))
@@ -112,7 +112,7 @@ class Keys:
             log.error("the keys stay as they were: %s", error)
 
     def find(self, headers: Mapping[str, str]) -> Key | None:
-        """The key that a request brings, as the file says now; None where none was ever needed."""
+        """The API key of a request, as the file has it now; None where none was ever needed."""
         try:
             found = os.stat(self.path)
             stamp: tuple[int, ...] | None = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -129,7 +129,7 @@ class Keys:
         return self._known[digest]
 
     def check(self, key: Key, request: str) -> None:
-        """Refuse a request that a key's scope does not allow, or that comes before its rate does."""
+        """Refuse a request outside its key's scope or above its rate."""
         if SCOPES.index(key.scope) < SCOPES.index(scope := needed(request)):
             said = f"the API key may not do this, which needs the scope {scope}."
             raise NotAllowed(403, "forbidden", said, "Use a key with that scope.")
@@ -150,8 +150,8 @@ def _given_key(headers: Mapping[str, str]) -> str:
 
 
 def hold_to(keys: Keys, service: Service, without: bool = False) -> None:
-    """Refuse to serve a store without keys that has had some, served with them or not, unless that is meant
-    (`without`); from now on it remembers that there are keys, also when the first one comes while the service runs."""
+    """Refuse to serve a store that has had API keys without any, unless that is wanted (`without`); from now on the
+    store remembers that it has keys, also when the first one is made while the service runs."""
     store = service.store
 
     def remember(keyed: bool) -> None:
@@ -198,17 +198,17 @@ def needed(request: str) -> str:
 def stored(path: Path) -> list[Key]:
     """The keys in a file; none when there is no file."""
     try:
-        found = read_json(path, {"format": AtLeast(1)}, AGAIN)
+        found = read_json(path, {"format": AtLeast(1)}, REMEDY)
     except FileNotFoundError:
         return []
-    check_format(found["format"], FORMAT, str(path), AGAIN)
-    check(found, SHAPE, str(path), AGAIN)
+    check_format(found["format"], FORMAT, str(path), REMEDY)
+    check(found, SHAPE, str(path), REMEDY)
     keys = [Key(**{name: row[name] for name in SHAPE["keys"][0]}) for row in found["keys"]]  # type: ignore[index]
     for key in keys:
         if not HASH.fullmatch(key.sha256) or not (key.rate is None or key.rate > 0):
-            raise BadFile(f"{path} is damaged: key {key.name[:64]!r} has no hash, or no rate. {AGAIN}")
+            raise BadFile(f"{path} is damaged: key {key.name[:64]!r} has no hash, or no rate. {REMEDY}")
     if found.get("checksum", checksum := _checksum(found["keys"])) != checksum:
-        raise BadFile(f"{path} is damaged: it is not what was written. {AGAIN}")
+        raise BadFile(f"{path} is damaged: it is not what was written. {REMEDY}")
     return keys
 
 
@@ -228,7 +228,7 @@ def _itself(path: Path) -> list[Key]:
 
 @contextlib.contextmanager
 def _changing(folder: Path) -> Iterator[None]:
-    """Nobody else changes the keys meanwhile; a service may be running."""
+    """Lock the file of keys against other processes; a service may be running."""
     with write_errors(folder / FILE):
         folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         lock = folder / f".{FILE}.lock"
@@ -240,7 +240,7 @@ def _changing(folder: Path) -> Iterator[None]:
 
 
 def _had_keys(path: Path) -> bool:
-    """Whether a key was ever kept in a file, whatever has become of it."""
+    """Whether a file of keys ever existed, whatever has become of it."""
     return path.exists() or path.with_name(MADE).exists()
 
 
@@ -286,7 +286,7 @@ def add_key(folder: Path, name: str, scope: str = "admin", rate: float | None = 
 
 
 def remove_key(folder: Path, name: str) -> int:
-    """Forget a key: a running service refuses it from the next request on. Returns how many are left."""
+    """Remove a key: a running service refuses it from the next request on. Returns how many are left."""
     with _changing(folder):
         keys = stored(folder / FILE)
         kept = [key for key in keys if key.name != name]

@@ -1,4 +1,4 @@
-"""The routes of the HTTP interface: what each takes and answers, and the OpenAPI description made of that."""
+"""Routes of the HTTP interface, with their requests and answers, and the OpenAPI description made of these."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ AnyObject = dict[str, Any]
 
 
 class Operation(NamedTuple):
-    """A route: the name of what answers it in `api`, what it takes and what it answers."""
+    """A route: the handler's name in `api`, its request and its answer."""
 
     name: str
     method: str

@@ -1,4 +1,4 @@
-"""The store of events: rows with checksums, numbered for good, and everything that SQLite and PostgreSQL do alike.
+"""The store of events: rows with checksums and permanent numbers, and everything that SQLite and PostgreSQL do alike.
 
 A store belongs to the log that it continues, not to a run: any run of the same log can be served on it. There are two,
 a SQLite file (`sqlite`), which is the default, and PostgreSQL (`postgres`). Both have the tables `events` and `held`,
@@ -33,11 +33,11 @@ Chosen = tuple[str, str, Sequence[Any]]
 
 
 class Damaged(BadFile):
-    """Rows that are not what was written."""
+    """Rows that do not match their checksums."""
 
 
 class StoreFull(BadFile):
-    """Events could not be written: the disk is full or broken. Nothing of them was kept."""
+    """Events could not be written: the disk is full or broken. None of them was kept."""
 
 
 class StoreGone(PintgnError):
@@ -49,7 +49,7 @@ class StoreLost(PintgnError):
 
 
 def log_fingerprint(log: EventLog) -> str:
-    """Of a log's events in users' own ids: what the live events of a store continue."""
+    """Fingerprint of a log's events in users' own ids: the log that a store continues."""
     digest = hashlib.blake2b(log.fingerprint.encode(), digest_size=16)
     ids = log.ids.decode()
     digest.update(f"{ids.type} {len(ids)} {log.schema.time.unit} {log.schema.time.zone}".encode())
@@ -137,12 +137,12 @@ def batches_of(rows: list[tuple], width: int, dtype: np.dtype) -> Iterator[tuple
 
 
 def hashed(key: str) -> bytes:
-    """A key in a few bytes."""
+    """A short hash of a key."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """So many at a time as are looked up at once."""
+    """Chunks of a size that is looked up at once."""
     left = list(values)
     return (left[begin : begin + KEYS] for begin in range(0, len(left), KEYS))
 
@@ -205,14 +205,14 @@ class Store(ABC):
 
     @abstractmethod
     def fact(self, name: str) -> int:
-        """A number that is kept about the store: dropped, lost, keyed."""
+        """A number stored about the store: dropped, lost, keyed."""
 
     @abstractmethod
     def set_fact(self, name: str, value: int) -> None: ...
 
     @abstractmethod
     def end_at(self, total: int) -> None:
-        """Write down that events end earlier from now on; in a transaction that has taken later ones out."""
+        """Record that the events end earlier from now on; in a transaction that has removed later ones."""
 
     @abstractmethod
     def known(self, keys: Iterable[str]) -> dict[str, int]:
@@ -257,12 +257,12 @@ class Store(ABC):
         return self.total
 
     def settle(self) -> None:
-        """Wait until everything that was appended is on the disk; other work may be done meanwhile."""
+        """Wait until everything appended is on the disk; other work may be done meanwhile."""
         return
 
     @property
     def keyed(self) -> bool:
-        """Whether it was served with API keys: then it is not served without."""
+        """Whether the store was served with API keys; then it is not served without."""
         return bool(self.fact("keyed"))
 
     def set_keyed(self, keyed: bool) -> None:
@@ -299,11 +299,11 @@ class Store(ABC):
 
     @property
     def loss(self) -> str | None:
-        """What it has lost, in words."""
+        """What the store has lost, as text."""
         return f"{self.missing:,} of {self.acknowledged:,} acknowledged events are missing" if self.missing else None
 
     def inspect(self) -> tuple[list[int], list[int]]:
-        """Read everything: the numbers of events that are not what was written, and those where others are missing."""
+        """Check everything: the numbers of damaged events, and those of missing ones."""
         damaged, breaks, last = [], [], self.dropped
         while rows := self.rows(last):
             for row in rows:
@@ -317,7 +317,7 @@ class Store(ABC):
         return damaged, sorted([*breaks, *damaged, last + 1])
 
     def take_out(self, kind: str, chosen: list[Chosen], base: int = 0) -> tuple[int, str | None]:
-        """Go on without some rows, and without what is missing; numbers stay as they are, and lost keys are free again.
+        """Continue without some rows, and without missing ones; numbers do not change, and lost keys are free again.
 
         Returns how many rows that were, and the name of the table that keeps them.
 
@@ -346,12 +346,12 @@ class Store(ABC):
         return moved, aside if chosen else None
 
     def accept_loss(self, damaged: list[int], base: int) -> None:
-        """Go on without what is missing, and without damaged events, which are moved to a table of their own."""
+        """Continue without missing events, and without damaged ones, which are moved to a table of their own."""
         chosen: list[Chosen] = [("events", f"number IN ({_marks(some)})", some) for some in chunks(damaged)]
         self.take_out("damaged", chosen, base)
 
     def undo(self, t: Any) -> tuple[int, str | None]:
-        """Take back the events that are later than a time, waiting or not; as `take_out` does."""
+        """Undo the events later than a time, waiting or not, as `take_out` does."""
         return self.take_out("undone", [("events", "t > ?", [t]), ("held", "t > ?", [t])])
 
     def drop(self, upto: int) -> int:
@@ -376,7 +376,7 @@ class Store(ABC):
         raise NotImplementedError
 
     def take(self) -> bool:
-        """Become the writer, if nobody is; `total` then counts all that others wrote."""
+        """Become the writer if there is none; `total` then counts all events of others."""
         raise NotImplementedError
 
     def check(self) -> None:

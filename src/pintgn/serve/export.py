@@ -1,4 +1,4 @@
-"""Everything that has happened, as a log to train on again: the run's own log and the stored events."""
+"""Export: the run's own log and the stored events as one log, to train on again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _filled(
     features: np.ndarray,
     known: np.ndarray | None,
 ) -> np.ndarray | None:  # (e,)
-    """Put targets where they belong; returns when each event's became known, None where the run declares it."""
+    """Fill in targets; returns when each event's became known, None where the run declares it."""
     (src, dst, t), task, begin = ends, run.settings.task, 0
     for feature in run.log.schema.features:
         if feature.name == task.predict:

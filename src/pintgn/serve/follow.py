@@ -1,4 +1,4 @@
-"""A service beside the one that writes: its state keeps up with the store, and it may take over."""
+"""A follower or standby: its state keeps up with the store, and a standby may take over."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pintgn.serve")
 TICK = 0.25
 """Seconds between two attempts to become the writer, and to notice that the service is to end."""
-AGAIN = 0.5
+RETRY_SECONDS = 0.5
 """Seconds between two attempts to connect."""
 
 
 class Follower:
-    """Replays what another process writes, as it is written.
+    """Replays what another process writes.
 
     Args:
         takes_over: become the writer when there is none.
@@ -33,12 +33,12 @@ class Follower:
 
     @property
     def seconds(self) -> float:
-        """How old the state may be: the time since it was that of the newest event in the store."""
+        """Lag in seconds: how old the state may be."""
         return 0.0 if self.writer.store.writes else time.monotonic() - self.level
 
     @property
     def events(self) -> int:
-        """How many events of the store are not in the state yet, as far as is known."""
+        """Lag in events: how many stored events are not in the state yet, as far as is known."""
         return max(0, self.writer.store.total - self.writer.live.total)
 
     def until_writer(self) -> bool:
@@ -63,13 +63,13 @@ class Follower:
                 if self.trouble is None:
                     logger.error("%s Answers are as of event %d.", error, self.writer.live.total)
                 self.trouble = f"{error} Answers are as of event {self.writer.live.total:,}; trying again."
-                time.sleep(AGAIN)
+                time.sleep(RETRY_SECONDS)
         return False
 
     def _look_around(self) -> None:
         """Calls that wait; now and then, what the service that writes says besides events."""
         self.writer.do_calls()
-        if time.monotonic() - self._looked >= AGAIN:
+        if time.monotonic() - self._looked >= RETRY_SECONDS:
             self._looked = time.monotonic()
             self.writer.follow_model()
 
@@ -80,7 +80,7 @@ class Follower:
         return self.writer.store.take()
 
     def catch_up(self) -> None:
-        """Observe all that is stored."""
+        """Observe all stored events."""
         writer = self.writer
         store, live = writer.store, writer.live
         if store.total < live.total:

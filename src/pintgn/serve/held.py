@@ -1,4 +1,4 @@
-"""Late events within `--lateness`: they wait in the store until no earlier one can come, then happen in order.
+"""Late events within `--lateness`: they wait in the store until no earlier one can come, then are observed in order.
 
 The watermark is the newest time that has been seen, less the lateness. An event waits until the watermark has reached
 it, so one that comes late by less than that still takes its place. One transaction of the store takes in those that
@@ -56,12 +56,12 @@ class Held:
         return {key: self._keys[key] for key in keys if key in self._keys}
 
     def facts(self) -> dict[str, Any]:
-        """How many wait, and until when."""
+        """How many events wait, and until when."""
         until = self.watermark
         return {"events": len(self), "watermark": None if until is None else until.item()}
 
     def append(self, new: EventBatch | None = None) -> EventBatch | None:
-        """Store new events, and those that wait and whose turn has come, all or none of them; `StoreFull` otherwise.
+        """Store new events together with waiting ones that are due, all or none of them; `StoreFull` otherwise.
 
         Returns those that now have numbers, in order.
         """

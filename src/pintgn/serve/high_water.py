@@ -22,7 +22,7 @@ MAGIC = b"pintgn\x00\x01"
 
 
 class Mark(NamedTuple):
-    """How many events were acknowledged, numbered or waiting, and the number of the newest that was dropped."""
+    """The number of acknowledged events, numbered or waiting, and the number of the newest dropped one."""
 
     total: int
     dropped: int
@@ -66,7 +66,7 @@ class HighWater:
         return mark
 
     def open(self) -> None:
-        """Make ready for writing: both slots are on the disk."""
+        """Prepare for writing: both slots are on the disk."""
         if self._handle >= 0:
             return
         self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), PRIVATE)

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn with bounds, TLS, and an orderly end on a signal.
+"""The HTTP server: uvicorn with limits, TLS, and an orderly stop on a signal.
 
 Slow clients are the business of a reverse proxy: uvicorn bounds how many connections there are and how long one stays
 open between two requests, and waits for ever for a request that does not come.
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def reload_certificate(self) -> None:
-        """Read the certificate again; connections from now on get it. One that is no good changes nothing."""
+        """Read the certificate again, for new connections. An unusable one changes nothing."""
         try:
             check_certificate(self.tls)
         except BadInput as error:
@@ -76,7 +76,7 @@ class Server(uvicorn.Server):
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens: whoever is told the address can connect at once."""
+    """A listening socket: clients can connect as soon as the address is printed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -91,7 +91,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def check_certificate(tls: Tls) -> None:
-    """Refuse a certificate that cannot be served, in one line."""
+    """Refuse an unusable certificate, in one line."""
     if (tls.cert is None) != (tls.key is None):
         raise BadInput("--tls-cert and --tls-key go together; give both or none.")
     if tls.cert is None or tls.key is None:

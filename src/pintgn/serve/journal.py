@@ -47,7 +47,7 @@ class _Private(logging.handlers.WatchedFileHandler):
 
 
 def write_logs(logs: Logs) -> None:
-    """Where lines go: stderr, and those about who did what also to a file.
+    """Set up logging: to stderr, and audit lines also to a file.
 
     The file is only ever appended to. When something has moved it away (logrotate), the next line begins a new one.
     """
@@ -87,7 +87,7 @@ def note(scope: Any, status: int, seconds: float) -> None:
 
 
 def note_action(action: str, facts: dict[str, Any]) -> None:
-    """Write down what an operator did at the command line."""
+    """Record an operator's action at the command line in the audit log."""
     import getpass
 
     if audit.isEnabledFor(logging.INFO):

@@ -1,4 +1,4 @@
-"""How a service runs, how much it takes at once, and what it says when that is too much."""
+"""Options and limits of a service, and the errors of requests."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pintgn.errors import BadInput, EventOrderError, PintgnError
 
 
 class Busy(PintgnError):
-    """Too much is waiting already; try again a little later."""
+    """Too many requests are waiting; try again a little later."""
 
 
 class TooMuch(PintgnError):
-    """More at once than is allowed; the same request will never be taken."""
+    """A request above a limit, which will never be accepted."""
 
 
 class WrongType(PintgnError):
-    """A body of a type that is not taken."""
+    """A body of an unsupported content type."""
 
 
 class TooSlow(PintgnError):
@@ -26,7 +26,7 @@ class TooSlow(PintgnError):
 
 
 class NotAllowed(PintgnError):
-    """A request that may not be made at all; the audit log has each.
+    """A forbidden request; the audit log has each.
 
     Args:
         status, name, next: of the answer, as in `middleware.FAULTS`.
@@ -40,7 +40,7 @@ class NotAllowed(PintgnError):
 
 
 class Stopped(PintgnError):
-    """The service is going down, or its writer has failed."""
+    """The service is stopping, or its writer has failed."""
 
 
 class NotWriter(PintgnError):
@@ -48,7 +48,7 @@ class NotWriter(PintgnError):
 
 
 class Behind(PintgnError):
-    """The state has not come as far as was asked for, in the time that there is to wait."""
+    """The state did not reach `min_event` in time."""
 
 
 class KeyReused(BadInput):
@@ -65,7 +65,7 @@ class FarAhead(BadInput):
 
 @dataclass(frozen=True)
 class Limits:
-    """How much at once."""
+    """Limits of requests."""
 
     body: int = 32 * 2**20  # bytes of one body
     bodies: int = 256 * 2**20  # bytes of all bodies that arrive, wait or are worked on
@@ -97,7 +97,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Access:
-    """Which API keys are taken; those of `pintgn keys` by default."""
+    """Accepted API keys; by default those of `pintgn keys`."""
 
     key_file: Annotated[Path | None, "File with the API key of all clients, instead of those of `pintgn keys`."] = None
     new_key: Annotated[bool, "Create the API key `default`, for everything, and print it once."] = False
@@ -106,7 +106,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Logs:
-    """Lines about requests."""
+    """Log files and formats."""
 
     format: Annotated[str, "Format of lines on stderr: text or json.", {"flag": "--log-format"}] = "text"
     requests: Annotated[bool, "Log every request.", {"flag": "--log-requests"}] = False
@@ -115,7 +115,7 @@ class Logs:
 
 @dataclass(frozen=True)
 class Options:
-    """How a service runs. Lengths of time are in the unit of the run's log."""
+    """Options of a service. Lengths of time are in the unit of the run's log."""
 
     snapshot_every: Annotated[int, "Events between two snapshots.", {"least": 1}] = 100_000
     keep_last: Annotated[int | None, "Keep only this many newest contacts of each node in memory.", {"least": 1}] = None

@@ -1,4 +1,4 @@
-"""HTTP middleware, one concern per class: log, errors, lengths, host names, foreign pages, keys, sizes of bodies."""
+"""HTTP middleware, one concern per class: log, errors, lengths, host names, cross-site pages, keys, sizes of bodies."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
 
 
 class Json(Response):
-    """An answer as JSON."""
+    """A JSON response."""
 
     media_type = "application/json"
 
@@ -77,7 +77,7 @@ class Json(Response):
 
 
 def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:
-    """An error as clients get it: what went wrong, and what to do."""
+    """An error as a client gets it: the cause and the next step."""
     return Json({"error": name, "message": message, "next": next_step}, status, headers)
 
 
@@ -118,7 +118,7 @@ class RequestLog:
 
 
 class ErrorAnswers:
-    """Errors as answers: ours by the table, anything else as 500 without a word about its cause."""
+    """Exceptions as responses: ours by the table, anything else as 500 without its cause."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics):
         self.app, self.metrics = app, metrics
@@ -171,7 +171,7 @@ class OneLength:
 
 
 class TrustedHost:
-    """Refuses requests that call the service by a foreign name: a web page may have made its own name point here.
+    """Refuses requests under a foreign host name: a web page may have pointed its own name here.
 
     Args:
         hosts: names that are taken besides those of this machine; any when None.
@@ -248,7 +248,7 @@ def is_foreign(headers: Mapping[str, str], scheme: str = "http", compare_names: 
 
 
 class ApiKeys:
-    """Lets in requests with a key whose scope and rate allow them; all, where there never was a key."""
+    """Accepts requests whose key has the scope and is within its rate; all requests, where there never was a key."""
 
     def __init__(self, app: ASGIApp, keys: Keys | None):
         self.app, self.keys = app, keys
@@ -265,7 +265,8 @@ class ApiKeys:
 
 
 class BodyLimits:
-    """Bounds on bodies: bytes of one, seconds until it has arrived, and bytes of all that arrive or are worked on."""
+    """Limits on bodies: the size of one, seconds until it has arrived, and bytes of all that arrive or are being
+    handled."""
 
     def __init__(self, app: ASGIApp, most: limits.Limits):
         self.app, self.most, self.held = app, most, 0

@@ -1,5 +1,4 @@
-"""Which run a store is served with, and what came of those that were to be: `models.json` in the store's folder, or the
-table `pintgn_models`, which every service on a shared store reads."""
+"""Served run of a store and results of candidates: `models.json` in the store's folder, or the database."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from pintgn.serve.stores import is_address
 
 FILE = "models.json"
 FORMAT = 1
-KEPT = 100
+MOST_ENTRIES = 100
 """Candidates whose history is kept."""
 SHAPE = {"format": AtLeast(1)}
 NAMED = "to serve the run that you name"
 
 
 class ModelHistory:
-    """What was promoted, what was served before it, and what came of every candidate."""
+    """The promoted run, the one before it, and the results of all candidates."""
 
     def __init__(self, folder: str | Path):
         self.path = Path(folder) / FILE
@@ -48,7 +47,7 @@ class ModelHistory:
         self.active, self.before, self.entries = facts["active"], facts["before"], facts["history"]
 
     def _facts(self) -> dict[str, Any]:
-        return _sealed({"active": self.active, "before": self.before, "history": self.entries[-KEPT:]})
+        return _sealed({"active": self.active, "before": self.before, "history": self.entries[-MOST_ENTRIES:]})
 
     def save(self) -> None:
         with write_errors(self.path):
@@ -58,7 +57,7 @@ class ModelHistory:
         """The store that this belongs to, now that it is open."""
 
     def reload(self) -> bool:
-        """Whether another service has changed it; then it is read again."""
+        """Read the history again if another service has changed it; whether it has."""
         return False
 
     def served(self, given: Run, progress: Callable[[str], None]) -> tuple[Run, int, str | None]:
@@ -85,7 +84,7 @@ class ModelHistory:
             write_file(folder / FILE, json.dumps(_sealed(facts), indent=1))
 
     def facts(self) -> dict[str, Any]:
-        return {"active": self.active, "history": self.entries[-KEPT:]}
+        return {"active": self.active, "history": self.entries[-MOST_ENTRIES:]}
 
 
 def _sealed(facts: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def _checksum(facts: dict[str, Any]) -> int:
 
 
 def open_models(where: str | Path) -> ModelHistory:
-    """The history of the store at an address."""
+    """The history of promotions of the store at an address."""
     if is_address(where):
         from pintgn.serve.postgres_models import SharedModelHistory
 

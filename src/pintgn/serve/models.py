@@ -1,4 +1,5 @@
-"""A new model without a stop: replayed beside the old one, compared on the same live events, put in its place.
+"""Promotion: a new run is replayed, compared with the served one on the same live events, and takes over without a
+stop.
 
 A candidate begins with its run's own log, catches up on the stored events, and then observes what the service observes,
 in a thread of its own. Events that the service scores before they happen are scored by both. When there are enough, the
@@ -40,7 +41,7 @@ LOOK = 3.0
 
 
 class Candidate(threading.Thread):
-    """A run on its way to be served.
+    """A run that is a candidate for promotion.
 
     Args:
         path: its folder.
@@ -68,12 +69,12 @@ class Candidate(threading.Thread):
         return self.state in ("opening", "catching up", "compared")
 
     def observe(self, batch: EventBatch) -> None:
-        """What the service has just observed."""
+        """Observe what the service has just observed."""
         if self.attached:
             self.batches.put(batch)
 
     def give_up(self) -> None:
-        """End without having taken over, soon."""
+        """Stop soon, without taking over."""
         self.batches.put(None)
 
     def facts(self) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def _stored_after(writer: Writer, number: int) -> tuple[int, EventBatch] | None:
 
 
 def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, force: bool = False) -> Candidate:
-    """Begin to put a run in the place of the one that is served; without a run, go back to the one before."""
+    """Start the promotion of a run; without a run, of the previous one."""
     writer = service.writer
     if not writer.store.writes:
         raise NotWriter(f"another service writes to {writer.store.name}; this one is a {writer.role}. Ask that one.")
@@ -282,7 +283,7 @@ def _seen(run: str | Path) -> bool:
 
 
 def follow(writer: Writer) -> None:
-    """Serve what the writer of a shared store serves, if its folder is on this machine."""
+    """Serve the run that the writer of a shared store serves, if its folder is on this machine."""
     wanted, own = writer.models.active, writer.state.run.folder
     if wanted is None or (own is not None and str(own.path.absolute()) == wanted["run"]):
         writer.other_model = None
@@ -303,8 +304,8 @@ def _other(writer: Writer, path: Path, why: str) -> str:
 
 
 def _choose(writer: Writer, live: Live, path: Path) -> None:
-    """Write down that a store is served with another run from now on; called by the writer before it switches: after a
-    kill the store is served with the one or the other."""
+    """Record that a store is served with another run from now on; called by the writer before it switches, so that
+    after a kill the store is served with one or the other."""
     models, old, log = writer.models, writer.state.run, writer.store.fingerprint
     before = models.active
     if before is None and old.folder is not None:

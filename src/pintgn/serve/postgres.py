@@ -48,7 +48,7 @@ CREATE TABLE pintgn_snapshots (
     PRIMARY KEY (run, weights, number, path, part)
 );
 """
-AGAIN = "Export it with that one (pintgn serve RUN --export all.parquet)."
+REMEDY = "Export it with that one (pintgn serve RUN --export all.parquet)."
 LOCK = 0x70696E74
 """Half of the advisory lock's number; the other is the table's."""
 MEASURED = 60.0
@@ -108,7 +108,7 @@ class PostgresStore(Store):
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
                 self._make(db)
             format, owner = db.execute("SELECT format, log FROM pintgn_log").fetchone()
-            check_format(format, FORMAT, f"the store in {self.name}", AGAIN)
+            check_format(format, FORMAT, f"the store in {self.name}", REMEDY)
             if owner != self.fingerprint:
                 raise BadInput(
                     f"the store in {self.name} belongs to another log. Serve a run of that log, or name another "

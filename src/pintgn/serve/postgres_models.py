@@ -1,4 +1,4 @@
-"""Which run a store in PostgreSQL is served with: a row that its writer changes, and that every service reads."""
+"""Served run of a store in PostgreSQL: a row that its writer changes and every service reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pintgn.serve.postgres_session import connected
 
 
 class SharedModelHistory(ModelHistory):
-    """Of the store at an address."""
+    """Served run and candidates of the store at an address."""
 
     def __init__(self, address: str):
         self.active, self.before, self.entries = None, None, []
@@ -25,7 +25,7 @@ class SharedModelHistory(ModelHistory):
                 self._read(db)
 
     def _read(self, db: Any) -> bool:
-        """Take over what is newer there; whether there was anything."""
+        """Read a newer row; whether there was one."""
         newer = "SELECT version, facts FROM pintgn_models WHERE version <> %s"
         if (row := db.execute(newer, (self._version,)).fetchone()) is None:
             return False

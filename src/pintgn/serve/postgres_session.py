@@ -1,4 +1,4 @@
-"""Sessions with PostgreSQL, and how rows are written there and read."""
+"""Sessions with PostgreSQL, and how rows are written and read there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_sessio
 
 
 def connected(address: str) -> Any:
-    """A session with the database at an address; refused in one line, which never shows a password."""
+    """A session with the database at an address; a failure is one line without the password."""
     shown = shown_address(address)
     try:
         given = psycopg.conninfo.conninfo_to_dict(address)

@@ -1,4 +1,4 @@
-"""What an operator does with a store that nobody serves: undo events after a time, or go on without lost ones.
+"""Operator actions on a store that is not served: undo events after a time, or accept a loss.
 
 A store that has lost acknowledged events is not served until somebody has put them back or accepted that. Once a loss
 is accepted the events keep their numbers, snapshots that have seen what is missing are dropped, and the state is that
@@ -20,7 +20,8 @@ from pintgn.serve.stores import is_address, open_store
 
 
 def refused(where: str, loss: str, missing: int | None) -> BadFile:
-    """Why a store is not served, and what helps; `missing` events can be accepted as lost, where that is known."""
+    """The error for a store that is not served, and what helps; `missing` events can be accepted as lost, where that is
+    known."""
     steps = ["put back the newest backup of the database"]
     if not is_address(where):
         from pintgn.serve.store_backup import newest_backup  # which opens stores
@@ -47,7 +48,7 @@ def check_whole(store: Store, *, every_event: bool = False) -> None:
 
 
 def accept_loss(run: Run, where: str | Path, count: int) -> dict[str, Any]:
-    """Go on without so many acknowledged events; refused unless exactly so many are missing."""
+    """Continue without so many acknowledged events; refused unless exactly so many are missing."""
     store, snapshots, covered = _opened(run, where)
     with store:
         damaged, breaks = store.inspect()
@@ -76,7 +77,7 @@ def _base(store: Store, snapshots: SnapshotFolder, covered: int, first: int) -> 
 
 
 def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
-    """Take back every live event that is later than a time; returns what was done.
+    """Undo all live events later than a time; returns a summary.
 
     The events are moved to a table of their own; their keys can be sent again. Snapshots that have seen any
     of them are dropped. The next start replays what is left, and arrives at the state of a service that never saw the

@@ -1,4 +1,4 @@
-"""Bodies of requests: types that decode and check them and that OpenAPI shows, and the readers of each route.
+"""Request bodies: the types that decode, check and describe them (OpenAPI), and a reader for each route.
 
 A decoder that knows what it expects (msgspec) refuses a body at its first wrong value and makes nothing of the rest.
 What is left to bound is how much a valid body may hold, which is counted before it is decoded.
@@ -55,7 +55,7 @@ class Promotion(Request):
 
 
 class Declared:
-    """The requests to the service of one run: ids are of the type that its log has."""
+    """Types of the requests to one service: ids have the type of its log."""
 
     def __init__(self, codec: Codec):
         text, number = Meta(min_length=1, max_length=LONGEST_ID), Meta(ge=codec.least, le=codec.most)
@@ -215,7 +215,7 @@ class Requests:
         return dict(found)
 
     def promotion(self, body: bytes | bytearray) -> Promotion:
-        """What is to be served instead."""
+        """The run to promote."""
         given = self._decoded(self._promotion, body, 1, PROMOTION)
         if (given.run is None) != given.back:
             raise BadInput('the body is {"run": FOLDER} or {"back": true}.')

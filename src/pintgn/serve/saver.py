@@ -1,4 +1,4 @@
-"""Snapshots beside the stream: copying the state is quick, writing it is another thread's work."""
+"""Snapshots while the service runs: the writer copies the state, another thread writes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Saver:
         self.thread: threading.Thread | None = None
 
     def save(self, live: Live, answers: list[Future]) -> None:
-        """Copy the state and have it written; to be called by the one thread that changes it."""
+        """Copy the state and queue it for writing; called by the writer's thread."""
         with self._mutex:
             if self._busy:
                 self._again = [*(self._again or []), *answers]

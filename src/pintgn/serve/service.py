@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 class Service:
-    """A run at work: what `pintgn serve` puts behind HTTP.
+    """A run behind HTTP, as `pintgn serve` starts it.
 
         with pintgn.Service.open("runs/pint") as service:
             service.observe([{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}])
@@ -83,7 +83,7 @@ class Service:
         self.close()
 
     def close(self) -> None:
-        """Finish what was accepted, write a snapshot, let go of the store."""
+        """Finish accepted requests, write a snapshot, release the store."""
         self.writer.close()
 
     # -- events --------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Service:
         return self.writer.submit(batch, scored)
 
     def submit_targets(self, targets: list[tuple[Any, ...]], at: Any = None) -> Future:
-        """Queue what became known about events after they had happened; the future has the acknowledgement.
+        """Queue targets of earlier events; the future has the acknowledgement.
 
         They are rows of the store, between the events that came before them and those that came after. What is known
         already is left out; a batch with anything that cannot be is refused whole.
@@ -118,22 +118,22 @@ class Service:
         return writer.call(known)
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
-        """Let events happen, as `POST /events` does; returns the acknowledgement."""
+        """Observe events, as `POST /events` does; returns the acknowledgement."""
         return self.submit(self.requests.rows(events)).result()
 
     def snapshot(self) -> Future:
-        """Ask for a snapshot of the state after everything accepted so far."""
+        """Queue a snapshot of the state after everything accepted so far."""
         return self.writer.submit()
 
     def call(self, work: Callable[[], Any]) -> Future:
-        """Have a function called by the writer, between two groups of events: nothing is observed meanwhile."""
+        """Call a function in the writer's thread, between two groups of events."""
         return self.writer.call(work)
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def asking(self) -> Iterator[Live]:
-        """The run, for a question; nothing is observed meanwhile. Keep it short."""
+        """Context in which the run can be queried: nothing is observed meanwhile. Keep it short."""
         state = self.writer.state
         with state.lock.reading:
             yield state.live.reader()
@@ -170,7 +170,7 @@ class Service:
 
     @property
     def reports(self) -> list[str]:
-        """What is wrong, for people to read."""
+        """Problems, as text for people."""
         return self.writer.reports
 
     @property
@@ -180,7 +180,7 @@ class Service:
 
     @property
     def taking(self) -> bool:
-        """Whether events are taken."""
+        """Whether events are accepted."""
         return self.writer.taking
 
     @property

@@ -1,4 +1,4 @@
-"""Snapshots of a service's state: whole, checked, or not used.
+"""Snapshots of a service's state: complete and checked, or not used.
 
 A snapshot is a folder of plain files, written under another name, flushed, and renamed; its manifest names every file
 with its size and digest. A snapshot that is torn, damaged or of another run is passed over, with a report; the next
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
-from pintgn.facts import AtLeast, Each, check, check_format, read_json
+from pintgn.facts import AtLeast, DictOf, check, check_format, read_json
 from pintgn.files import PRIVATE_FOLDER, make_private, regular, rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
 from pintgn.models.base import Model
 
 FORMAT = 2
-MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
+MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": DictOf([(AtLeast(0), str)])}
 MANIFEST_FILE = "manifest.json"
 OTHER = "it belongs to another run"
 KEEP = 2
@@ -39,7 +39,7 @@ class SnapshotFolder:
         self.reports: list[str] = []
 
     def of(self, run: Run) -> SnapshotFolder:
-        """Those of another run, in the same place."""
+        """Snapshots of another run, in the same folder."""
         return SnapshotFolder(self.folder.parent, run)
 
     def numbers(self) -> list[int]:
@@ -96,7 +96,7 @@ class SnapshotFolder:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def valid(self, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[tuple[int, Path]]:
-        """Snapshots that are whole and of this run, newest first; those of numbers that are wanted."""
+        """Intact snapshots of this run, newest first; those with the given numbers."""
         for number in filter(wanted, self.numbers()):
             trouble = self._trouble(number, self.path(number))
             if trouble is None:
@@ -119,7 +119,7 @@ class SnapshotFolder:
         return gone
 
     def discard(self, number: int, why: str) -> None:
-        """Pass over a snapshot that looked whole but could not be used."""
+        """Skip a snapshot that looked intact but could not be used."""
         said = f"snapshot {self.path(number).name} is not used: {why}."
         if said not in self.reports:
             self.reports.append(said)
@@ -161,7 +161,7 @@ def _digest(path: Path) -> str:
 
 
 def digest(model: Model) -> str:
-    """Of a model's parameters: a snapshot of a run that was trained on is no longer its own."""
+    """Digest of a model's parameters: a snapshot belongs to one run with one set of weights."""
     found = hashlib.blake2b(digest_size=16)
     for name, tensor in sorted(model.state_dict().items()):
         found.update(name.encode())

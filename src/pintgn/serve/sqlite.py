@@ -1,4 +1,4 @@
-"""Events in one SQLite file: append-only, durable before they are acknowledged, and never lost without a word.
+"""Events in one SQLite file: append-only, durable before they are acknowledged, and never lost silently.
 
 A commit is one transaction, flushed to the disk (WAL, synchronous=FULL) before anybody is told; a mark outside the
 database (`high_water`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
@@ -126,7 +126,7 @@ class SqliteStore(Store):
         return refused(self.name, f"{self.path.name} is damaged ({why}): {lost}", None)
 
     def _check_facts(self) -> None:
-        """Whose store this is, and of which format."""
+        """Check the store's log and format."""
         facts = dict(self.db.execute("SELECT name, value FROM facts"))
         format = facts.get("format", "")
         if not format.isdecimal() or not facts.get("dropped", "0").isdecimal():
@@ -140,7 +140,7 @@ class SqliteStore(Store):
             )
 
     def _count(self, seen: int) -> None:
-        """How many events there are, and how many should be."""
+        """How many events there are, and how many there should be."""
         count, newest = self.db.execute("SELECT count(*), max(number) FROM events").fetchone()
         (self.waiting,) = self.db.execute("SELECT count(*) FROM held").fetchone()
         self.dropped = self.fact("dropped")
@@ -233,7 +233,7 @@ class SqliteStore(Store):
         return found
 
     def _check_files(self) -> None:
-        """What is written to a file that was deleted or moved away is lost with this process, however well it goes."""
+        """Fail if a file of the store was deleted or moved: writes to it would be lost with this process."""
         now = self._identities()
         if self._files[1] is None:  # the log of the database is made with the first write
             self._files[1] = now[1]

@@ -1,4 +1,4 @@
-"""The state that answers come from: its fair lock, how it is restored at a start, how another takes its place."""
+"""The state that answers come from: its fair lock, its restoration at a start, its replacement."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Turn:
 
 
 class Rate:
-    """How many events came in each of the last five minutes' seconds. Whoever sets the clock changes no rate."""
+    """Event rates of the last five minutes, by second, on a monotonic clock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,14 +94,14 @@ class Rate:
 
 
 class State:
-    """A run's live state, the ids to search in it, and the lock between those who ask and the one that observes."""
+    """A run's live state, the ids to search in it, and the lock between readers and the writer."""
 
     def __init__(self, live: Live):
         self.live, self.run, self.search = live, live.run, Search(live.names)
         self.lock, self.searching = FairLock(), threading.Lock()
 
     def replace(self, live: Live) -> None:
-        """Answer from another state of the same events."""
+        """Replace the live state by another one of the same events."""
         with self.lock.writing:
             self.live, self.run, self.search = live, live.run, Search(live.names)
 
@@ -178,8 +178,8 @@ def started(
 
 
 def warm_up(live: Live) -> None:
-    """Compile and load before the first question comes. What goes wrong here must not keep a service from starting:
-    the questions that meet it will say so."""
+    """Compile and load before the first query. Failures must not keep a service from starting: the queries concerned
+    will report them."""
     if not live.run.scores_links:
         return
     live = live.reader()

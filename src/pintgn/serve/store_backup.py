@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.facts import AtLeast, Each, Maybe, check, check_format, parse
+from pintgn.facts import AtLeast, DictOf, Maybe, check, check_format, parse
 from pintgn.files import (
     PRIVATE,
     make_private,
@@ -51,14 +51,14 @@ SHAPE = {
     "events": AtLeast(0),
     "dropped": AtLeast(0),
     "held": Maybe(AtLeast(0)),
-    "files": Each([(AtLeast(0), str)]),
+    "files": DictOf([(AtLeast(0), str)]),
 }
 DEEPEST = 32
 """Folders in each other, of a file in a backup at most; ours are five."""
 TAKEN = "backups.txt"
 """Where a store keeps the paths of its newest backups, so that a damaged one can name them."""
 TRIES = 5
-AGAIN = "Use another backup."
+REMEDY = "Use another backup."
 
 
 def back_up(
@@ -95,7 +95,7 @@ def back_up(
 
 
 def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
-    """A copy of a store that fits together: events, their mark, the newest snapshot that goes with them, keys.
+    """A consistent copy of a store: events, their mark, the newest matching snapshot, keys.
 
     A service may drop a snapshot while it is read, and old events before the next one is: then it is tried again.
     """
@@ -140,7 +140,7 @@ def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
 
 
 def _taken(store: Path) -> list[str]:
-    """Where backups of a store were written, the newest last."""
+    """Paths of the backups of a store, the newest last."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return (store / TAKEN).read_text().splitlines()
     return []
@@ -171,7 +171,7 @@ def _sealed(path: Path) -> tuple[int, str]:
 
 
 def read_manifest(path: Path, folder: Path | None = None) -> dict[str, Any]:
-    """What a backup says that it holds, once every file is what the manifest says; unpacked into a folder, if given."""
+    """The manifest of a backup, once every file matches it; unpacked into a folder, if given."""
     try:
         with tarfile.open(regular(path), "r:") as archive:
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
@@ -179,27 +179,27 @@ def read_manifest(path: Path, folder: Path | None = None) -> dict[str, Any]:
             if head is None or head.name != MANIFEST or not head.isfile() or head.size > LONGEST:
                 raise BadFile(f"{path} is no backup: it does not begin with a manifest. `pintgn backup` writes them.")
             text = archive.extractfile(head).read()  # type: ignore[union-attr]
-            manifest: dict[str, Any] = parse(text, {"format": AtLeast(1)}, f"the manifest of {path}", AGAIN)
+            manifest: dict[str, Any] = parse(text, {"format": AtLeast(1)}, f"the manifest of {path}", REMEDY)
             check_format(manifest["format"], FORMAT, str(path), "Restore it with the pintgn that wrote it.")
-            check(manifest, SHAPE, f"the manifest of {path}", AGAIN)
+            check(manifest, SHAPE, f"the manifest of {path}", REMEDY)
             left = dict(manifest["files"])
             for member in archive.getmembers()[1:]:
                 pure = PurePosixPath(member.name)
                 if not member.isfile() or member.name not in left or pure.is_absolute() or ".." in pure.parts:
-                    raise BadFile(f"{path} holds {member.name[:200]!r}, which its manifest does not name. {AGAIN}")
+                    raise BadFile(f"{path} holds {member.name[:200]!r}, which its manifest does not name. {REMEDY}")
                 if len(pure.parts) > DEEPEST + 1:
-                    raise BadFile(f"{path} names {member.name[:100]!r}…, more than {DEEPEST} folders deep. {AGAIN}")
+                    raise BadFile(f"{path} names {member.name[:100]!r}…, more than {DEEPEST} folders deep. {REMEDY}")
                 digest = hashlib.file_digest(archive.extractfile(member), "sha256").hexdigest()  # type: ignore
                 if [member.size, digest] != left.pop(member.name):
-                    raise BadFile(f"{path} is damaged: {member.name[:200]} is not what was written. {AGAIN}")
+                    raise BadFile(f"{path} is damaged: {member.name[:200]} is not what was written. {REMEDY}")
                 if folder is not None:
                     archive.extract(member, folder)
     except FileNotFoundError:
         raise BadFile(f"there is no file {path}.") from None
     except tarfile.TarError as error:
-        raise BadFile(f"{path} is no backup, or is damaged ({error}). {AGAIN}") from None
+        raise BadFile(f"{path} is no backup, or is damaged ({error}). {REMEDY}") from None
     if left:
-        raise BadFile(f"{path} is damaged: {min(left)[:200]} is missing. {AGAIN}")
+        raise BadFile(f"{path} is damaged: {min(left)[:200]} is missing. {REMEDY}")
     return manifest
 
 
@@ -226,12 +226,12 @@ def restore(path: Path, target: Path | None, progress: Callable[[str], None] = l
 
 
 def _replayed(path: Path, folder: Path, manifest: dict[str, Any], progress: Callable[[str], None]) -> dict[str, Any]:
-    """Start a service on what was restored: it has to arrive where the backup says it was."""
+    """Start a service on the restored copy: it must arrive where the backup says it was."""
     with Service.open(folder, options=Options(evaluate_every=0, lateness=math.inf), progress=progress) as service:
         found = (service.run.fingerprint, service.live.total, service.store.dropped, service.store.waiting)
         if found != (manifest["run"], manifest["events"], manifest["dropped"], manifest.get("held", found[3])):
             raise BadFile(
-                f"{path} does not hold what it says, {manifest['events']:,} events: it has {found[1]:,} events. {AGAIN}"
+                f"{path} does not hold what it says, {manifest['events']:,} events: it has {found[1]:,}. {REMEDY}"
             )
         service.saver.at = service.live.total  # no snapshot at the end: it would be of other options than the service's
         return {

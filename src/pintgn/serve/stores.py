@@ -1,4 +1,4 @@
-"""Which store an address names: a folder is a SQLite store, postgresql://… one that several processes share."""
+"""Stores by address: a folder is a SQLite store, postgresql://… one that several processes share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pintgn.serve.sqlite import SqliteStore
 
 
 def is_address(where: str | Path) -> bool:
-    """Whether this names a database, and not a folder.
+    """Whether this names a database rather than a folder.
 
     >>> is_address("postgresql://ann@db/shop"), is_address("runs/shop/live")
     (True, False)

@@ -68,7 +68,7 @@ class Job:
 
 
 class Writer:
-    """Of one service; `Service` says what its arguments are."""
+    """The writer of one service; `Service` describes the arguments."""
 
     def __init__(self, run: Run, where: str | Path, options: Options, limits: Limits, progress: Callable[[str], None]):
         self.options, self.limits = options, limits
@@ -115,13 +115,13 @@ class Writer:
 
     @property
     def reports(self) -> list[str]:
-        """What is wrong, for people to read: snapshots that cannot be used, a disk that is full, a lost connection."""
+        """Problems, as text for people: unusable snapshots, a full disk, a lost connection."""
         troubles = (self._full, self.other_model, self.saver.trouble, self.follower.trouble, self.failure)
         return [*self.snapshots.reports, *self.store.reports, *filter(None, troubles)]
 
     @property
     def taking(self) -> bool:
-        """Whether events are taken."""
+        """Whether events are accepted."""
         return self.failure is None and not self.closed and self.store.writes and self._full is None
 
     @property
@@ -167,7 +167,7 @@ class Writer:
         return NotWriter(f"another service writes to {self.store.name}; this one is a {self.role}.")
 
     def close(self) -> None:
-        """Finish what was accepted, write a snapshot, let go of the store."""
+        """Finish accepted requests, write a snapshot, release the store."""
         with self._mutex:  # who has put a job in the queue before is answered, whoever comes later is refused
             if self.closed:
                 return
@@ -214,7 +214,7 @@ class Writer:
         self._refuse(self._left(), self._stopped())
 
     def _begin(self) -> None:
-        """Read what waits, as the writer. Without a lateness it is due at once."""
+        """Read the waiting events, as the writer. Without a lateness they are due at once."""
         self.held = Held(self.store, self.options.lateness)
         try:
             self._observe(self.held.append())
@@ -226,7 +226,7 @@ class Writer:
         self.begun = True
 
     def _demoted(self, error: StoreLost) -> None:
-        """The store is not ours to write any more. Nobody is told that events were kept which may not have been."""
+        """Another process writes to the store now. Nothing is acknowledged that may not have been kept."""
         logger.error("%s", error)
         self.follower.trouble = str(error)
         self.held, self.begun = None, False
@@ -238,7 +238,7 @@ class Writer:
         self._refuse(left, NotWriter(f"another service may write to {self.store.name} now."))
 
     def do_calls(self) -> None:
-        """What waits for this thread while it follows: calls are made, everything else is refused."""
+        """Handle queued jobs while this process follows: calls are made, everything else is refused."""
         for job in self._left():
             if job.call is not None:
                 _do(job)
@@ -246,7 +246,7 @@ class Writer:
                 self._refuse([job], self._not_writer())
 
     def follow_model(self) -> None:
-        """Serve what the service that writes serves."""
+        """Serve the run that the writing service serves."""
         if self.models.reload():
             follow(self)
 
@@ -271,7 +271,7 @@ class Writer:
         return self._queue.get()
 
     def _left(self) -> list[Job]:
-        """Take out all that waits."""
+        """Empty the queue."""
         return [job for _ in range(self._queue.qsize()) if (job := self._queue.get_nowait()) is not None]
 
     def _refuse(self, jobs: list[Job], error: PintgnError) -> None:
@@ -323,7 +323,7 @@ class Writer:
         return answer if self.held is None else answer | {"held": len(self.held)}
 
     def happen(self, batches: list[tuple[EventBatch, bool]], held: Held | None = None) -> np.ndarray:
-        """Events that were let in: on the disk first, then observed. The probabilities of those to be scored."""
+        """Commit admitted events, then observe them; returns the probabilities of those to be scored."""
         if not batches:
             return np.zeros(0)
         together = batches[0][0] if len(batches) == 1 else EventBatch.concat([batch for batch, _ in batches])
@@ -345,7 +345,7 @@ class Writer:
         return self.live.calibration(logits) if scored.any() else logits
 
     def _observe(self, batch: EventBatch | None, scored: np.ndarray | None = None) -> np.ndarray:
-        """Events that have numbers now; afterwards they may be acknowledged."""
+        """Observe numbered events; afterwards they may be acknowledged."""
         logits = np.zeros(0)
         if batch is not None:
             before = self.live.events
@@ -379,7 +379,7 @@ class Writer:
             self._queue.put(Job(call=self._drop_old))
 
     def _drop_old(self) -> None:
-        """Keep the store at the size that was asked for; only what every snapshot holds may go."""
+        """Keep the store at the requested size; only events that every snapshot holds may go."""
         assert self.options.keep_events is not None
         upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
         try:

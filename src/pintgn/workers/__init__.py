@@ -1,1 +1,1 @@
-"""Processes that compute one thing together, and work that is shared out over independent ones."""
+"""Groups of processes that train one run together, and independent jobs."""

@@ -1,4 +1,4 @@
-"""A group of processes that compute one thing together: which share is mine, and what all have found.
+"""A group of processes that train or evaluate one run together: shares of the work, and merged results.
 
 Every worker runs the same program on the same events and takes the same decisions. What differs is which questions each
 computes; their answers and gradients are put together here, by `torch.distributed`: the gradients of a step in one
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Group:
-    """Where this process stands among the workers; a group of one by default."""
+    """The rank of this process and the size of its group; a group of one by default."""
 
     def __init__(self, rank: int = 0, size: int = 1):
         self.rank, self.size = rank, size
@@ -82,20 +82,20 @@ class Group:
         return bool(raised.item())
 
     def from_first(self, value: Callable[[], Value]) -> Value:
-        """What the first worker finds, on all of them."""
+        """Broadcast what the first worker computes."""
         box = [value() if self.rank == 0 else None]
         if self.size > 1:
             _exchanged(lambda: dist.broadcast_object_list(box))
         return box[0]  # type: ignore[return-value]
 
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
-        """Give tensors the values that the first worker's have."""
+        """Broadcast the first worker's values of tensors."""
         if self.size > 1:
             for tensor in tensors:
                 _exchanged(lambda tensor=tensor: dist.broadcast(tensor.detach(), 0))  # type: ignore[misc]
 
     def check_same(self, facts: Mapping[str, str]) -> None:
-        """Refuse to begin where workers differ, in one line that says who differs in what."""
+        """Refuse to begin where workers differ, in one line that names the worker and the difference."""
         if self.size == 1:
             return
         found: list[Any] = [None] * self.size
@@ -115,13 +115,13 @@ _current = Group()
 
 
 def current() -> Group:
-    """The group that this process works in just now."""
+    """The current group of this process."""
     return _current
 
 
 @contextmanager
 def together() -> Iterator[Group]:
-    """Share what is computed meanwhile with the other workers, if this process is one of several.
+    """Context in which work is shared with the other workers, if this process is one of several.
 
     All of them must do the same inside. Outside, a process works for itself.
     """
@@ -142,7 +142,7 @@ def is_worker() -> bool:
 
 
 def join() -> None:
-    """Meet the other workers, where this process was started as one of several."""
+    """Join the other workers, if this process was started as one of several."""
     if not is_worker() or dist.is_initialized():
         return
     backend = "gloo"
@@ -164,13 +164,13 @@ def join() -> None:
 
 
 def _leave() -> None:
-    """End gloo's threads before Python ends: one that is still at work then aborts the process, whatever its code."""
+    """Stop gloo's threads before Python ends: one still at work would abort the process, whatever its exit code."""
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def first_to_say() -> bool:
-    """Whether no other worker of the group has ended with an error before: so that one line tells of it."""
+    """Whether no other worker of the group has failed before, so that one line reports it."""
     if not dist.is_available() or not dist.is_initialized():
         return True
     try:

@@ -1,4 +1,4 @@
-"""Independent jobs, spread over processes of this machine or a Ray cluster behind one interface.
+"""Independent jobs on processes of this machine or a Ray cluster, behind one interface.
 
 A job is a function that can be imported and arguments that can be pickled; it changes nothing that another job reads.
 So one whose worker was lost is simply done again. Results come back as they are ready, to the one process that writes.
@@ -27,7 +27,7 @@ PASSED = ("PINTGN_MODELS", "PINTGN_CACHE", "NUMBA_CACHE_DIR")
 
 
 class Jobs(Protocol):
-    """Where jobs run."""
+    """Interface of workers for independent jobs."""
 
     workers: int
 
@@ -60,7 +60,7 @@ def open_jobs(on: str = "local", workers: int = 1) -> Iterator[Jobs]:
 
 
 class InThisProcess:
-    """One job after the other, here."""
+    """Runs jobs one after another, here."""
 
     workers = 1
 
@@ -70,7 +70,7 @@ class InThisProcess:
 
 
 class LocalPool:
-    """Processes of this machine. They end with this one, however it ends."""
+    """Processes of this machine, which end with this one, however it ends."""
 
     def __init__(self, workers: int):
         self.workers = workers
@@ -113,7 +113,7 @@ class LocalPool:
 
 
 class RayCluster:
-    """A Ray cluster, which does a job again elsewhere when its worker or node is lost."""
+    """A Ray cluster, which repeats a job elsewhere when its worker or node is lost."""
 
     def __init__(self, workers: int):
         self.ray = need("ray", extra="ray")
