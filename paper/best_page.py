@@ -99,10 +99,13 @@ def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
     return [
         ("Random negatives: AP over chunks of 200", _random(rows)),
         ("Other kinds of negatives: AP over chunks of 200, the same models", _other_kinds(rows)),
-        ("Beside simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
-        ("Logs unlike these: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
+        (
+            "Compared with simpler models: AP over chunks of 200, as of each query / everything by block",
+            _simpler_models(rows),
+        ),
+        ("Other logs: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
         ("Ranked against all destinations (tgbl-wiki)", _ranking(rows)),
-        ("What each part is worth: AP without it minus AP with it, random negatives, as of each query", _parts(rows)),
+        ("Ablations: AP without a part minus AP with it, random negatives, as of each query", _parts(rows)),
     ]
 
 
@@ -144,7 +147,7 @@ def _other_kinds(rows: Sequence[Row]) -> Table:
     return head, body
 
 
-def _beside_simpler(rows: Sequence[Row]) -> Table:
+def _simpler_models(rows: Sequence[Row]) -> Table:
     """Each kind of negatives in turn: the best published figure, ours, and those of boosted trees and no training."""
     shown = [data for data in SETS if any(row["model"] in TRAINING_FREE and row["data"] == data for row in rows)]
     body = []

@@ -15,7 +15,7 @@ MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at."""
+    """A claim of the paper, with one verdict for each result here that tests it."""
 
     sentence: str
     held: tuple[str, ...] = ()

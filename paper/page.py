@@ -78,7 +78,7 @@ def render(newest: Mapping[str, Row], published: Published, notes: Notes, plots:
 
 
 INTRODUCTION = """
-## The paper again
+## Reproduction of the paper
 
 Every row of the paper's tables, trained and measured as the paper does it: its settings
 ([paper/paper.toml](../paper/paper.toml)), 70 / 15 / 15 by time, one random negative per event, AP averaged over
@@ -118,7 +118,7 @@ def _place(one: Cell) -> str:
 
 def _claims(newest: Mapping[str, Row]) -> str:
     lines = [[one.sentence, one.verdict().replace("*", "\\*")] for one in claims(newest)]
-    text = f"### What the paper claims, and what became of it\n\n{VERDICTS}\n\n"
+    text = f"### The claims of the paper, tested\n\n{VERDICTS}\n\n"
     text += _markdown(["claim", "here"], lines, left=2)
     pairs = (("PINT", "pint", "pint-plain"), ("TGN-Att", "tgn-positions", "tgn"))
     said = [(name, same_epoch(one, other, newest)) for name, one, other in pairs]
@@ -284,4 +284,4 @@ def _rows(newest: Mapping[str, Row]) -> str:
         cost = [seconds(row["processor_seconds"]), seconds(row["wall_seconds"]), f"{row['load']:.1f}"]
         lines.append([*name, end_of(row), str(row["best_epoch"]), *test, *cost])
     heads = ["data", "row", "seed", "ended", "best epoch", "AP", "new-node AP", "processor s", "wall s", "load"]
-    return "### Every run\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=4)
+    return "### All runs\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=4)

@@ -150,10 +150,10 @@ def test_simpler_models_stand_below_ours_and_the_best_published():
         return facts | {"row": f"{model}/uci", "test": views, "one_score": views, "processor_seconds": 1.0}
 
     page = best_page.markdown([row("default", 0.97), row("pair-recency", 0.9)])
-    table = page.split("### Beside simpler models")[1].split("###")[0]
+    table = page.split("### Compared with simpler models")[1].split("###")[0]
     assert "| historical, best published | - | 93.96 |" in table
     assert "| historical, pintgn | 1 | 97.00 / 97.00 |" in table
     assert "| historical, pintgn, one score for all kinds | 1 | 97.00 / 97.00 |" in table
     assert "| historical, pair recency | 1 | 90.00 / 90.00 |" in table
     assert "EdgeBank" not in table  # nothing measured
-    assert "### Beside simpler models" not in best_page.markdown([row("default", 0.97)])
+    assert "### Compared with simpler models" not in best_page.markdown([row("default", 0.97)])

@@ -83,7 +83,7 @@ def test_every_row_that_differs_by_more_than_the_papers_spread_is_explained():
 
 
 def test_every_run_is_listed_with_its_cost_and_its_end():
-    found = section(render(ROWS, PUBLISHED, {}, {}), "Every run")
+    found = section(render(ROWS, PUBLISHED, {}, {}), "All runs")
     assert "| UCI | PINT | 1 | capped at epoch 3 | 2 | 96.00 | 93.97 | 61.2 | 100 | 2.0 |" in found
     assert "failed: BadInput: no" in found
     widths = {line.count("|") for line in found.splitlines() if line.startswith("|")}
