@@ -165,6 +165,10 @@ def test_a_run_of_the_same_task_is_compared_by_the_task_own_figure(folder, payme
         assert told["scored"] >= 60
         assert told["old"] == pytest.approx(told["new"], abs=1e-3), "the same run, on the same events"
         assert told["measure"] in told["said"]
+        if target == "tip":  # in the unit of tips, and less is better
+            rows = np.array([row for _, row in sorted(candidate._theirs.items())][: told["scored"]])
+            assert told["old"] == pytest.approx(np.sqrt(np.mean((rows[:, 0] - rows[:, -1]) ** 2)))
+            assert f"{told['old']:.4g}" in told["said"]
         assert service.run.folder.path == copy
 
 

@@ -23,11 +23,12 @@ class Difference:
     new: float
     low: float
     high: float
+    is_error: bool = False  # in the unit of what is predicted, and less is better; else a share, and more is
 
     @property
     def worse(self) -> bool:
-        """True if the new one is worse beyond what chance explains: its whole interval is below zero."""
-        return self.high < 0
+        """True if the new one is worse beyond what chance explains: its whole interval is on that side of zero."""
+        return self.low > 0 if self.is_error else self.high < 0
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -40,10 +41,13 @@ class Difference:
         }
 
     def __str__(self) -> str:
-        return (
-            f"{self.measure} {100 * self.new:.2f} beside {100 * self.old:.2f}, {100 * (self.new - self.old):+.2f} "
-            f"({100 * self.low:+.2f} to {100 * self.high:+.2f}) over {self.count:,} scored events"
+        new, old, more, low, high = self.new, self.old, self.new - self.old, self.low, self.high
+        shown = (
+            f"{new:.4g} beside {old:.4g}, {more:+.3g} ({low:+.3g} to {high:+.3g})"
+            if self.is_error
+            else f"{100 * new:.2f} beside {100 * old:.2f}, {100 * more:+.2f} ({100 * low:+.2f} to {100 * high:+.2f})"
         )
+        return f"{self.measure} {shown} over {self.count:,} scored events"
 
 
 def auc_of(rows: np.ndarray) -> float:  # (e, 2)
@@ -63,8 +67,10 @@ def compared(
     value: Callable[[np.ndarray], float | None] = auc_of,
     measure: str = "AUC",
     seed: int = 0,
+    is_error: bool = False,
 ) -> Difference | None:
-    """Compare the answers of two models about the same events, in order, by a figure of which more is better.
+    """Compare the answers of two models about the same events, in order, by a figure of which more is better, or less
+    if it `is_error`.
 
     None if the figure of one of them is None on these events.
 
@@ -84,4 +90,4 @@ def compared(
         if one is not None and other is not None:
             found.append(one - other)
     low, high = np.quantile(found, [0.025, 0.975]) if found else (-1.0, 1.0)
-    return Difference(measure, count, before, after, float(low), float(high))
+    return Difference(measure, count, before, after, float(low), float(high), is_error)

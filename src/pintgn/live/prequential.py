@@ -65,8 +65,8 @@ class Prequential:
 
     name, measure = "ap", "AP"
     """The figure that is shown, and how it is called."""
-    compared_by = "AUC"
-    """Name of the figure that `value` computes."""
+    compared_by, compared_by_error = "AUC", False
+    """Name of the figure that `value` computes; whether less of it is better."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         self.active = run.scores_links and every > 0
@@ -143,7 +143,7 @@ class Prequential:
         return Scores(rows[:, 0], rows[:, 1]).metrics()
 
     def value(self, rows: np.ndarray) -> float | None:
-        """The figure of rows by which two models are compared, more is better; None if there are too few."""
+        """The figure of rows by which two models are compared; None if there are too few."""
         return auc_of(rows)
 
     @property
@@ -198,10 +198,8 @@ class AnswerPrequential(Prequential):
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
         self.task: Any = run.task
-        self.training = run.settings.train
-        choices: tuple[str, ...] = getattr(self.task, "choices", ())
-        chosen = next((name for name in (self.training.choose_by, *choices) if name in choices), None)
-        self.compared_by = "1 / (1 + RMSE / deviation)" if chosen is None else HEADS[chosen]
+        self.chosen_by = self.task.chosen_by(run.settings.train)
+        self.compared_by, self.compared_by_error = HEADS[self.chosen_by], self.chosen_by == "rmse"
         asking = run.schema.asking
         self.active = every > 0 and asking is not None and asking.late > 0
         self.name = next((name for name in self.tested if name != "events"), "ap")
@@ -247,8 +245,7 @@ class AnswerPrequential(Prequential):
 
     def value(self, rows: np.ndarray) -> float | None:
         """The figure that chooses the task's epochs."""
-        figures = self.figures_of(rows)
-        return None if figures.get(self.name) is None else self.task.value(figures, self.training)
+        return self.figures_of(rows).get(self.chosen_by)
 
     @property
     def drift(self) -> bool:

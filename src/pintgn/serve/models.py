@@ -111,7 +111,9 @@ class Candidate(threading.Thread):
             if len(paired) >= self.enough:
                 old, new = (np.array([of[number] for number in paired]) for of in (self._theirs, self._mine))
                 served = self.writer.live.prequential
-                self.difference = compared(old, new, served.value, served.compared_by)
+                self.difference = compared(
+                    old, new, served.value, served.compared_by, is_error=served.compared_by_error
+                )
         if self.difference is not None and self.difference.worse:
             self._end("rejected", f"worse than what is served: {self.difference}")
             return
