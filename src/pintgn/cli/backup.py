@@ -22,7 +22,7 @@ def backup(
 ) -> None:
     """Back up a run and its live events to one file, also while they are being served.
 
-    Every event and every byte is verified; nothing is written where something is wrong.
+    Every event and every byte is verified; nothing is written if something is wrong.
     """
     from pintgn.formatting import shown_address
     from pintgn.serve.store_backup import back_up
@@ -45,7 +45,7 @@ def restore(
 ) -> None:
     """Restore a run and its live events from a backup, verified by a replay.
 
-    The folder is whole or not there, and can be served as it is.
+    The folder appears only when it is complete, and can be served as it is.
     """
     from pintgn.serve.store_backup import restore
 

@@ -98,7 +98,7 @@ def simulate(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
+    """Simulate a world with known truth: repeat (recency), twins (only positions help), shop (drift, new users)."""
     from pintgn.datasets.simulate import simulate as simulated
 
     check_output(output, overwrite)

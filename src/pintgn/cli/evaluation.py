@@ -26,7 +26,7 @@ def evaluate(
     ] = None,
     part: Annotated[str, Option(help="Part of the log: test or val.")] = "test",
     on: Annotated[
-        str | None, Option(metavar="FILE", help="Later events in place of a part; the run stays as it is.")
+        str | None, Option(metavar="FILE", help="Later events instead of a part; the run does not change.")
     ] = None,
     protocol: Annotated[
         str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
@@ -34,13 +34,13 @@ def evaluate(
     baselines: Annotated[
         str | None,
         Option(
-            help="Models to evaluate beside it, by commas; those that learn are trained first. Or 'none'; "
+            help="Other models to evaluate, separated by commas; those that learn are trained first. Or 'none'; "
             "training-free ones by default."
         ),
     ] = None,
     seed: Annotated[int, Option(help="Seed of the negatives; the same for every model.")] = 0,
     most: Annotated[
-        int, Option(metavar="N", help="Events that are scored; of more, stretches at even distances.")
+        int, Option(metavar="N", help="Maximum number of scored events; of more, an even sample.")
     ] = 1_000_000,
     device: Annotated[
         str | None, Option(help="Where to compute: cpu, cuda, cuda:1 or mps; as trained by default.")

@@ -34,11 +34,11 @@ def feed(
     service: Annotated[str, Argument(metavar="SERVICE", help="Address of the service, such as http://127.0.0.1:8000.")],
     columns: ColumnNames = ColumnNames(),
     reading: SourceOptions = SourceOptions(),
-    once: Annotated[bool, Option("--once", help="Stop at the end of what is there; otherwise wait for more.")] = False,
-    batch: Annotated[int, Option(min=1, max=50_000, help="Events of one request at most.")] = 1_000,
+    once: Annotated[bool, Option("--once", help="Stop at the end of the source instead of waiting for more.")] = False,
+    batch: Annotated[int, Option(min=1, max=50_000, help="Maximum number of events in a request.")] = 1_000,
     refused: Annotated[
         Path | None,
-        Option(help="Set rows that the service refuses aside in this file; the first one stops the feed by default."),
+        Option(help="Write refused rows to this file; by default the first one stops the feed."),
     ] = None,
     api_key: Annotated[Path | None, Option(help="File with the service's API key (scope write).")] = None,
     set_: Annotated[
@@ -48,8 +48,8 @@ def feed(
 ) -> None:
     """Feed a service from Kafka, NATS JetStream, PostgreSQL or a growing file, exactly once.
 
-    Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. A service that
-    is busy or away is waited for.
+    Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. The feed
+    waits for a service that is busy or away.
     """
     from pintgn.feed.client import Client
     from pintgn.feed.endpoints import open_source

@@ -23,12 +23,12 @@ def promote(
     ] = None,
     service: Annotated[str, Option(help="Address of the service.")] = "http://127.0.0.1:8000",
     back: Annotated[bool, Option("--back", help="Go back to the run before.")] = False,
-    scored: Annotated[int, Option(min=1, help="Live events that both runs score before it is decided.")] = 200,
+    scored: Annotated[int, Option(min=1, help="Live events that both runs score before the decision.")] = 200,
     force: Annotated[
         bool, Option("--force", help="Take over as soon as the run has caught up, whatever its quality.")
     ] = False,
     api_key: Annotated[Path | None, Option(help="File with the service's API key (scope admin).")] = None,
-    wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for what comes of it.")] = True,
+    wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for the result.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Serve another run without a stop, once it has shown on live events that it is not worse.

@@ -28,7 +28,7 @@ class Instead:
     ] = None
     accept_loss: Annotated[
         int | None,
-        "Go on without the acknowledged events that a store has lost, which are so many, and exit.",
+        "Accept the loss of exactly this many acknowledged events, and exit.",
         {"least": 0},
     ] = None
     export: Annotated[Path | None, "Write the run's log and all live events to this file, to train on, and exit."] = (

@@ -33,7 +33,7 @@ class TaskOptions:
     ] = None
     given_columns: Annotated[
         str | None,
-        Option("--given", metavar="COLUMNS", help="Columns that are known when an event is asked about, by commas."),
+        Option("--given", metavar="COLUMNS", help="Columns that are known before the event, separated by commas."),
     ] = None
     known_after: Annotated[
         str | None, Option(metavar="TIME", help="How long after its event a target becomes known, such as 30d.")
@@ -44,7 +44,9 @@ class TaskOptions:
     within: Annotated[str | None, Option(metavar="TIME", help="Horizon of 'return' and 'meet', such as 30d.")] = None
     relation: Annotated[
         str | None,
-        Option(metavar="COLUMN", help="The column that says by which relation two meet: part of the question."),
+        Option(
+            metavar="COLUMN", help="Column of the relation by which two meet; the relation is part of the question."
+        ),
     ] = None
 
 
@@ -73,12 +75,12 @@ class TrainingOptions:
         Option(
             "--for",
             metavar="PURPOSE",
-            help="ranking: put what comes next before all others, for recommending; select on MRR. Default: scores.",
+            help="ranking: for recommending; rank the next destination first, select on MRR. Default: scores.",
         ),
     ] = None
     train_until: Annotated[
         str | None,
-        Option(metavar="TIME", help="Train on events before this date or time, in place of the first 70 %."),
+        Option(metavar="TIME", help="Train on events before this date or time instead of the first 70 %."),
     ] = None
     val_until: Annotated[
         str | None, Option(metavar="TIME", help="Select on those before this one, test on the rest.")
@@ -114,7 +116,9 @@ def train(
     ] = None,
     newer: Annotated[
         str | None,
-        Option("--with", metavar="FILE", help="Newer events: go on from the weights of the run DATA, test on these."),
+        Option(
+            "--with", metavar="FILE", help="Newer events: continue from the weights of the run DATA, and test on these."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     dry_run: Annotated[

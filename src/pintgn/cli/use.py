@@ -18,15 +18,13 @@ from pintgn.cli.evaluation import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, shown_address, text_table
 
-On = Annotated[
-    str, Option(help="Where answers are computed: local, in this process; or ray, shared out over a Ray cluster.")
-]
+On = Annotated[str, Option(help="Where answers are computed: local, in this process; or ray, on a Ray cluster.")]
 Observe = Annotated[
     list[str] | None,
     Option(help="File of newer events to observe first; may be repeated, in order of time."),
 ]
 At = Annotated[
-    str | None, Option(help="As of when: a time in the log's unit, or a date; after the newest event by default.")
+    str | None, Option(help="Time of the query: in the log's unit, or a date; after the newest event by default.")
 ]
 Table = Annotated[Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")]
 ByRelation = Annotated[
@@ -34,7 +32,7 @@ ByRelation = Annotated[
     Option(
         "--relation",
         metavar="WORD",
-        help="By which relation, of a run that was trained with --relation; ^ before it is its inverse.",
+        help="Relation, for a run trained with --relation; ^ before it means its inverse.",
     ),
 ]
 
@@ -83,13 +81,15 @@ def recommend(
     run: RunFolder,
     src: Annotated[list[str] | None, Option(metavar="ID", help="A source; may be repeated.")] = None,
     src_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of sources.")] = None,
-    everyone: Annotated[bool, Option("--all", help="Every source there is.")] = False,
+    everyone: Annotated[bool, Option("--all", help="All sources.")] = False,
     k: Annotated[int, Option("-k", "--count", help="Number of destinations of each source.")] = 10,
     among: Annotated[
         list[str] | None, Option(metavar="ID", help="Choose only among these destinations; may be repeated.")
     ] = None,
     among_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of destinations.")] = None,
-    exclude_met: Annotated[bool, Option("--exclude-met", help="Leave out whom the source has met before.")] = False,
+    exclude_met: Annotated[
+        bool, Option("--exclude-met", help="Leave out destinations that the source has met.")
+    ] = False,
     active_since: Annotated[
         str | None, Option(metavar="TIME", help="Leave out destinations without an event since then.")
     ] = None,
@@ -175,7 +175,7 @@ def embed(
     overwrite: Overwrite = False,
     node: Annotated[list[str] | None, Option(metavar="ID", help="A node; may be repeated. All by default.")] = None,
     node_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of nodes.")] = None,
-    side: Annotated[str, Option(help="Whether --node are src or dst, where the two are named apart.")] = "src",
+    side: Annotated[str, Option(help="Whether --node are src or dst, if the two have separate namespaces.")] = "src",
     at: At = None,
     observe: Observe = None,
     on: On = "local",
@@ -183,8 +183,8 @@ def embed(
 ) -> None:
     """Write an embedding of every node, or of some, as of a time: id, (side,) embedding, notes.
 
-    Notes: unknown for an id never seen, no events for a node that has met nobody yet. Parquet and CSV are written chunk
-    by chunk, so that the number of nodes is no matter of memory.
+    Notes: unknown for an id never seen, no events for a node without events. Parquet and CSV are written chunk by
+    chunk, so memory does not limit the number of nodes.
     """
     if output is not None:
         check_output(output, overwrite)
@@ -215,7 +215,7 @@ def explain(
     at: At = None,
     given: Annotated[
         list[str] | None,
-        Option("--given", metavar="NAME=VALUE", help="What is given about the event; may be repeated."),
+        Option("--given", metavar="NAME=VALUE", help="A given column of the event; may be repeated."),
     ] = None,
     relation: ByRelation = None,
     steps: Annotated[int, Option(help="Longest walks to list, 1 to 3.")] = 3,

@@ -14,16 +14,18 @@ class ColumnNames:
     src: Annotated[str | None, "Column of the source ids; as in the run's log by default."] = None
     dst: Annotated[str | None, "Column of the destination ids."] = None
     time: Annotated[str | None, "Column of the times.", {"short": "-t"}] = None
-    key: Annotated[str | None, "Column that names each event for good; its position in the source by default."] = None
+    key: Annotated[str | None, "Column with a permanent key of each event; its position in the source by default."] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """Options of reading a source."""
 
-    increasing: Annotated[str | None, "Of a table: the column that only grows, such as id."] = None
+    increasing: Annotated[str | None, "Of a table: a column that only grows, such as id."] = None
     kind: Annotated[str | None, "Of a file: csv or ndjson; by its ending by default.", {"flag": "--format"}] = None
-    delimiter: Annotated[str | None, "Of a CSV file: what separates columns."] = None
+    delimiter: Annotated[str | None, "Of a CSV file: the column separator."] = None
     name: Annotated[str | None, "Name of the source in keys; of Kafka's group. Keep it when a file or table moves."] = (
         None
     )

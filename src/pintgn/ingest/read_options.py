@@ -72,10 +72,10 @@ class Cleaning:
     skip_bad: Annotated[
         bool, "Leave out rows that cannot be used (no id, time or number, too few or too many values), and count them."
     ] = False
-    max_bad: Annotated[float, "How many rows may be left out so; below 1, a share of all.", {"metavar": "LIMIT"}] = 0.1
+    max_bad: Annotated[float, "How many rows may be left out; below 1, a share of all.", {"metavar": "LIMIT"}] = 0.1
     drop_duplicates: Annotated[bool, "Of rows equal in every column that is read, keep the first."] = False
     fill: Annotated[float | None, "Value of missing features; an error by default."] = None
-    strict: Annotated[bool, "Refuse a deletion of something never added, or gone already."] = False
+    strict: Annotated[bool, "Refuse a deletion of an edge that does not exist."] = False
 
     def __post_init__(self) -> None:
         if not self.max_bad >= 0:
@@ -99,11 +99,11 @@ class FileFormat:
         {"flag": "--header/--no-header"},
     ] = None
     names: Annotated[
-        Sequence[str] | None, "Names for the columns of a CSV, in place of a header.", COLUMNS | {"flag": "--columns"}
+        Sequence[str] | None, "Names for the columns of a CSV instead of a header.", COLUMNS | {"flag": "--columns"}
     ] = None
     skip_lines: Annotated[int, "Lines above the header to skip."] = 0
     comment: Annotated[
-        str | None, "How lines of comment begin; # and % at the top are detected.", {"metavar": "MARK"}
+        str | None, "Mark at the start of comment lines; # and % at the top are detected.", {"metavar": "MARK"}
     ] = None
     charset: Annotated[str, "Encoding of a text file, such as latin-1."] = "utf-8"
     decimal: Annotated[

@@ -101,16 +101,16 @@ class Access:
 
     key_file: Annotated[Path | None, "File with the API key of all clients, instead of those of `pintgn keys`."] = None
     new_key: Annotated[bool, "Create the API key `default`, for everything, and print it once."] = False
-    without_keys: Annotated[bool, "Let in anyone from now on, though the store was served with keys."] = False
+    without_keys: Annotated[bool, "Serve without API keys from now on, although the store had some."] = False
 
 
 @dataclass(frozen=True)
 class Logs:
     """Log files and formats."""
 
-    format: Annotated[str, "Format of lines on stderr: text or json.", {"flag": "--log-format"}] = "text"
+    format: Annotated[str, "Format of log lines on stderr: text or json.", {"flag": "--log-format"}] = "text"
     requests: Annotated[bool, "Log every request.", {"flag": "--log-requests"}] = False
-    audit: Annotated[Path | None, "Append who sent events, administered or was refused to this file."] = None
+    audit: Annotated[Path | None, "Audit log: append writes, administration and refused requests to this file."] = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ class Options:
     ] = None
     retain_every: int = 10_000
     keep_events: Annotated[
-        int | None, "Keep about this many newest events in the store, and all that no snapshot holds.", {"least": 0}
+        int | None,
+        "Keep about this many newest events in the store, and all that are in no snapshot yet.",
+        {"least": 0},
     ] = None
     evaluate_every: Annotated[int, "Score every n-th event just before it is observed; 0 for none.", {"least": 0}] = (
         10  # as in `live.prequential`, which would load everything
@@ -142,4 +144,4 @@ class Options:
         "hundred times the span of the run's log by default.",
         {"duration": True},
     ] = None
-    follow: Annotated[bool, "Only answer, beside the service that writes to the same PostgreSQL store."] = False
+    follow: Annotated[bool, "Only answer; another service writes to the same PostgreSQL store."] = False

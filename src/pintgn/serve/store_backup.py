@@ -231,7 +231,8 @@ def _replayed(path: Path, folder: Path, manifest: dict[str, Any], progress: Call
         found = (service.run.fingerprint, service.live.total, service.store.dropped, service.store.waiting)
         if found != (manifest["run"], manifest["events"], manifest["dropped"], manifest.get("held", found[3])):
             raise BadFile(
-                f"{path} does not hold what it says, {manifest['events']:,} events: it has {found[1]:,}. {REMEDY}"
+                f"{path} does not hold what it says, {manifest['events']:,} events: it has {found[1]:,} events. "
+                + REMEDY
             )
         service.saver.at = service.live.total  # no snapshot at the end: it would be of other options than the service's
         return {
