@@ -234,7 +234,7 @@ def renamed(log: EventLog, names: np.ndarray) -> EventLog:
 
 
 def embeddings(case: Case) -> None:
-    """What holds for scores holds for the embeddings of nodes, where a model gives any."""
+    """Check the same promises for embeddings of nodes, if a model has any."""
     if type(case.model).embed is Model.embed:
         return
     log, start = case.log, int(case.log.group_starts[len(case.log.group_starts) // 2])

@@ -59,7 +59,7 @@ class LostWorker(PintgnError, ConnectionError):
 
 
 def check_count(value: object, name: str, least: int, none: bool = False) -> None:
-    """Refuse what is not a whole number of at least `least`; with `none`, nothing at all is fine too."""
+    """Refuse a value that is not a whole number of at least `least`; with `none`, None is fine, too."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not (value is None and none) and not (whole and value >= least):  # type: ignore[operator]
         raise BadInput(f"{name}={value!r}; a whole number of at least {least} is needed.")

@@ -78,7 +78,7 @@ def check(value: Any, shape: Any, what: str, advice: str = "") -> Any:
 
 
 def _wrong(value: Any, shape: Any, at: str) -> str:
-    """What is wrong with a value, in words; empty where nothing is."""
+    """Message about a value of the wrong shape; empty if it is right."""
     fitting = [one for one in (_options(shape)) if _fits(value, one)]
     if not fitting:
         shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"

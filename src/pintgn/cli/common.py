@@ -104,7 +104,7 @@ Overwrite = Annotated[bool, Option("--overwrite", help="Replace an output that e
 
 
 def check_output(path: Path, overwrite: bool) -> None:
-    """Refuse to replace a file that nobody has said may be replaced, before any work is done."""
+    """Refuse to replace a file without --overwrite, before any work is done."""
     if path.exists() and not overwrite and path != STDOUT:
         raise BadInput(f"{path} exists already. Choose another name, or pass --overwrite.")
 
@@ -130,7 +130,7 @@ def next_steps(first: str, *commands: str) -> None:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """A setting as it would stand in a TOML file; a bare word is a string.
+    """A setting as in a TOML file; a bare word is a string.
 
     >>> parse_setting("layers=2"), parse_setting("positions_at=every")
     (('layers', 2), ('positions_at', 'every'))

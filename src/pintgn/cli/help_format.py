@@ -15,7 +15,7 @@ WORDS = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBER"}
 
 
 class Command(TyperCommand):
-    """A command whose options stand in sections, and whose help ends in examples."""
+    """A command with options in sections, and examples at the end of its help."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [re.sub(r"[{}]|(?<=…)\.\.\.", "", piece) for piece in super().collect_usage_pieces(ctx)]
@@ -31,7 +31,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group whose commands stand in sections, in the order in which they were added."""
+    """A group of commands in sections, in the order in which they were added."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         write_sections(self, ctx, formatter)

@@ -21,7 +21,7 @@ from pintgn.serve.limits import Access, Logs, Options, Tls
 
 @dataclass(frozen=True)
 class Instead:
-    """What is done to a store instead of serving it."""
+    """Actions on a store instead of serving it."""
 
     undo_after: Annotated[
         str | None, "Undo all live events later than this time, move them to a table of their own, and exit."

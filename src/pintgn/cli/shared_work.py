@@ -64,7 +64,7 @@ def ran_out(error: MemoryError | RuntimeError) -> bool:
 
 
 def out_of_memory(error: MemoryError | RuntimeError, rank: int | None = None) -> str:
-    """One line for memory that ran out where nobody had counted it before."""
+    """One line for memory that ran out where it had not been counted before."""
     who = "" if rank is None else f"worker {rank}: "
     what = (str(error).splitlines() or [""])[0].strip().removesuffix(".")
     if tried := re.search(r"tried to allocate [\d.]+ \w+", what, re.IGNORECASE):  # torch says more than helps

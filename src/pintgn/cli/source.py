@@ -173,7 +173,7 @@ def load(data: str, **options: Any) -> EventLog:
 
 
 def _groups(options: dict[str, Any]) -> dict[str, Any]:
-    """What `read_events` takes besides columns, by its groups."""
+    """Arguments of `read_events` besides columns, by their groups."""
     given = {name: value for name, value in options.items() if name not in (*DIRECT, "query")}
     return grouped(**{name: () if value is None and name in LISTS[1:3] else value for name, value in given.items()})
 

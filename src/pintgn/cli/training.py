@@ -25,7 +25,7 @@ from pintgn.learn.figures_text import EpochBar
 
 @dataclass
 class TaskOptions:
-    """What is asked; the fields of `TaskSettings`."""
+    """The question of a run; the fields of `TaskSettings`."""
 
     predict: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class TaskOptions:
 
 @dataclass
 class SettingsOptions:
-    """Where settings come from, later ones over earlier ones."""
+    """Sources of settings, later ones over earlier ones."""
 
     model: Annotated[
         str | None, Option("--model", help="Model name: pint, tgn, tgat, …; or module:Class; pint by default.")
@@ -89,7 +89,7 @@ class TrainingOptions:
 
 @dataclass
 class RunOptions:
-    """Which runs are made, and what follows."""
+    """Number and seeds of the runs, and what follows."""
 
     seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0
     runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1
@@ -197,7 +197,7 @@ def fitted(settings: Any, log: EventLog, folder: Path, how: RunOptions) -> list[
 def continued(
     data: str, one: bool, newer: str | None, folder: Path, given: dict[str, Any], how: RunOptions
 ) -> list[Any]:
-    """A run that goes on from the one in a folder with newer events; or stopped runs, brought to their end."""
+    """A run that continues the one in a folder with newer events; or stopped runs, completed."""
     from pintgn.learn.fit import fit, resume
     from pintgn.learn.run import Run
     from pintgn.learn.seeds import resume_seeds
@@ -297,7 +297,7 @@ def read_given(chosen: SettingsOptions) -> dict[str, Any]:
 
 
 def read_task(given: dict[str, Any], load: Reader, asked: TaskOptions) -> None:
-    """Put what is asked into the settings, and let the columns be read that it needs."""
+    """Add the question to the settings, and have its columns read."""
     from pintgn.learn.settings import Settings
 
     task = {name: value for name, value in vars(asked).items() if value is not None}
@@ -309,7 +309,7 @@ def read_task(given: dict[str, Any], load: Reader, asked: TaskOptions) -> None:
 
 
 def data_stem(data: str) -> str:
-    """What a data file is called, without its endings."""
+    """The name of a data file without its extensions."""
     return "stdin" if data == "-" else Path(data.rstrip("/")).name.split(".")[0] or "run"
 
 
@@ -318,7 +318,7 @@ def holds_run(folder: Path) -> bool:
 
 
 def remove_run(folder: Path) -> None:
-    """Delete a run that is to be replaced; what is no run, or holds events of a service, stays."""
+    """Delete a run that is to be replaced; a folder that is not a run, or holds events of a service, stays."""
     if not folder.exists():
         return
     if any(folder.rglob("live/*")):
@@ -337,7 +337,7 @@ def free_folder(first: Path) -> Path:
 
 
 def check_newer(data: str, is_run: bool, given: dict[str, Any], runs: int) -> None:
-    """What --with can go on from, and what it cannot change."""
+    """Check the arguments of --with: what it continues from, and what it cannot change."""
     if not is_run:
         raise BadInput(f"--with goes on from a run; {data} is none. Name the folder that `pintgn train` made.")
     if fixed := [table for table in ("model", "stream") if given.get(table)]:
@@ -369,7 +369,7 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
 
 
 def _steps(run: Any, one: str, whole: str) -> list[str]:
-    """What can be done with a run now; lines to paste."""
+    """Next steps with a run, as lines to paste."""
     if not run.answers:
         return [f"pintgn embed {one} -o vectors.parquet"]
     if not run.scores_links:

@@ -144,7 +144,7 @@ def recommend(
 
 
 def note_candidates(live: Any, among: list[Any] | None, exact: bool | None) -> None:
-    """Say that not every destination was ranked, where it was not asked for."""
+    """Note that only candidates were ranked, where that was not requested."""
     from pintgn.live.candidates import CANDIDATES
     from pintgn.live.recommend import ranks_some
 
@@ -296,14 +296,14 @@ def _convert_first(live: Any, path: str, error: str) -> str:
 
 
 def note_unseen(live: Any, id: Any, side: int = 0) -> None:
-    """Say that an id has never been seen: it is a new node, or a typing error."""
+    """Note an id that was never seen: a new node, or a typing error."""
     if id not in live.names.numbers[side]:
         near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
         say(f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}")
 
 
 def note_doubts(table: Any) -> None:
-    """Say how many rows have notes, and which."""
+    """Note how many rows have notes, and which."""
     import pyarrow.compute as pc
 
     for one in pc.value_counts(table["notes"].combine_chunks()).to_pylist():
@@ -339,7 +339,7 @@ def give_table(table: Any, output: Path | None, as_json: bool, facts: dict[str, 
 
 
 def write_table(table: Any, path: Path) -> None:
-    """Write a table by the ending of its name; whole or not at all."""
+    """Write a table in the format of its file extension, atomically."""
     import pyarrow.csv
     import pyarrow.parquet
 

@@ -42,7 +42,7 @@ class DataSet:
 
     @property
     def file(self) -> str:
-        """What the published file is called, also in a mirror."""
+        """The name of the published file, also in a mirror."""
         return self.url.rsplit("/", 1)[-1]
 
 

@@ -42,7 +42,7 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
-        """How likely each source was to meet `dst` (its real destination when none are given): the ideal score.
+        """The ideal score: the probability that each source would meet `dst` (by default its real destination).
 
         Event i is scored by the events strictly before it and by the rules of this world, which no model knows.
         `dst` has one node for each event from number `first` on.

@@ -42,7 +42,7 @@ def from_signs(block: np.ndarray) -> np.ndarray:  # (rows,) uint32
 
 
 def category_codes(block: np.ndarray, hashed: np.ndarray) -> np.ndarray:  # (rows,) int64
-    """Which category each row is, 1-based; 0 where it is none, or none of these."""
+    """The 1-based category of each row; 0 if it has none, or another one."""
     order = np.argsort(hashed, kind="stable")
     found = from_signs(block)
     at = np.minimum(np.searchsorted(hashed[order], found), len(hashed) - 1)

@@ -73,7 +73,7 @@ def checked_times(values: Any) -> np.ndarray:
 
 
 def checked_known(values: Any, t: np.ndarray) -> np.ndarray:
-    """When targets become known, in the type of the events' times: never before the event itself."""
+    """Times at which targets become known, in the type of the events' times: never before the event itself."""
     array = checked_column(values, "known", len(t))
     if array.dtype.kind not in "iuf":
         raise BadInput(f"known holds {array.dtype}; it is a time for each event.")

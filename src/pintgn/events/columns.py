@@ -134,7 +134,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def first_true(mask: np.ndarray | pa.BooleanArray) -> int:
-    """Where a mask is first true, or -1."""
+    """The first index at which a mask is true, or -1."""
     rows = np.flatnonzero(mask)
     return int(rows[0]) if len(rows) else -1
 

@@ -119,7 +119,7 @@ class IdMap:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """What kind of id a type holds; widths do not matter."""
+    """The kind of id in an Arrow type; widths do not matter."""
     if pa.types.is_integer(kind):
         return "whole number"
     return "text" if is_text(kind) else str(kind)

@@ -316,7 +316,7 @@ class EventLog:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the columns: equal data has the same one, whatever the ids are."""
+        """Fingerprint of the columns: equal data has the same one, whatever the ids are."""
         digest = hashlib.blake2b(digest_size=16)
         columns = ["src", "dst", "t", "features", "op", "node_updates", "node_features"]
         for name in columns if self.known is None else [*columns, "known"]:

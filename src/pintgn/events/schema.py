@@ -1,4 +1,4 @@
-"""What the columns of a log mean: names, feature encodings, time. Kept with the log, reused for later files."""
+"""Schema of a log: names, feature encodings and times of its columns. Kept with the log, reused for later files."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class TimeUnit:
-    """How times are written: plain numbers (`unit=None`), or dates counted in s, ms, us or ns since 1970 UTC."""
+    """Unit and format of times: plain numbers (`unit=None`), or dates counted in s, ms, us or ns since 1970 UTC."""
 
     unit: str | None = None
     zone: str | None = None
@@ -156,7 +156,7 @@ class TimeUnit:
 
 @dataclass(frozen=True)
 class Asking:
-    """What a model is asked about an event besides whether it happens, in numbers of columns; see `learn.tasks`."""
+    """Widths of a question about events besides whether they happen; see `learn.tasks`."""
 
     outputs: int
     """Numbers that an answer consists of; 0: the logits of a link."""

@@ -58,7 +58,7 @@ def check_seal(path: Path) -> bool:
 
 
 def _footer(file: BinaryIO) -> int:
-    """Where the footer begins, by its own length; -1 where that cannot be."""
+    """Offset of the footer, by its own length; -1 if that is impossible."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     tail = file.read(8)
@@ -66,7 +66,7 @@ def _footer(file: BinaryIO) -> int:
 
 
 def _digest(file: BinaryIO, end: int, rest: int) -> bytes:
-    """Of the bytes before `end` and from `rest` on."""
+    """Digest of the bytes before `end` and from `rest` on."""
     digest = hashlib.blake2b(digest_size=DIGEST)
     file.seek(0)
     while end and (chunk := file.read(min(CHUNK, end))):

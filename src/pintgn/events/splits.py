@@ -103,7 +103,7 @@ def touches(log: EventLog, marked: np.ndarray) -> np.ndarray:
 
 
 def met_nodes(log: EventLog) -> np.ndarray:
-    """Which nodes (n,) have an event in a log."""
+    """Mask of the nodes (n,) that have an event in a log."""
     met = np.zeros(log.nodes, bool)
     met[log.src] = True
     met[log.dst] = True
@@ -111,7 +111,7 @@ def met_nodes(log: EventLog) -> np.ndarray:
 
 
 def seen_nodes(train: EventLog, hidden: np.ndarray) -> np.ndarray:
-    """Which nodes (n,) are trained on: those with a training event that touches no hidden node."""
+    """Mask of the nodes (n,) seen in training: those with a training event that touches no hidden node."""
     seen = np.zeros(train.nodes, bool)
     used = ~touches(train, hidden)
     seen[train.src[used]] = True

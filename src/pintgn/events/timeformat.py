@@ -138,7 +138,7 @@ def by_format(values: pa.Array, format: str) -> Dates | int:
 
 
 def kind_of(text: str) -> str | None:
-    """What a time written as text is, of `KINDS`; None for what is no time, as a header."""
+    """The kind of a time written as text, one of `KINDS`; None for text that is not a time, such as a header."""
     value = pa.array([text.strip()])
     kinds = (kind for kind, types in KINDS.items() if any(try_cast(value, one) is not None for one in types))
     return next(kinds, None)

@@ -77,7 +77,7 @@ class OrderedEvents:
 
 @dataclass
 class Frozen:
-    """A read-only copy of a stream, which may go on.
+    """A read-only copy of a stream, which may continue.
 
     Cheaper than `Stream.fork`: positions, by far the largest part, are recounted for the few nodes in question. They
     are copied only if counting cannot reproduce them: estimates, and walks through trimmed contacts.

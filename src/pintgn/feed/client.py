@@ -67,7 +67,7 @@ class Client:
 
 
 def seconds_to_wait(headers: Mapping[str, str], attempt: int) -> float:
-    """What Retry-After says, else twice as long each time; half a minute at most.
+    """Seconds to wait: Retry-After, else exponential backoff, at most half a minute.
 
     >>> seconds_to_wait({"Retry-After": "3"}, 0), seconds_to_wait({}, 2), seconds_to_wait({}, 99)
     (3.0, 1.0, 30.0)

@@ -88,7 +88,7 @@ class FileSource(BookmarkedSource):
         ]
 
     def _continues(self, path: Path) -> bool:
-        """Whether the bytes before our position stand in a file."""
+        """Whether a file contains the bytes before our position."""
         try:
             with open(path, "rb") as file:
                 return self._intact(file)

@@ -57,7 +57,7 @@ class Source:
 
 
 def poll(read: Callable[[], list[Any]], wait: float, pause: float) -> list[Any]:
-    """What a source without notifications has; asked again and again, for so many seconds, while that is nothing."""
+    """Poll a source without notifications until it has something, for at most so many seconds."""
     until = time.monotonic() + wait
     while not (found := read()) and time.monotonic() < until:
         time.sleep(min(pause, max(wait, 0.0)))

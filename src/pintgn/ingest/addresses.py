@@ -27,7 +27,8 @@ from pintgn.ingest.table_source import PARQUET, ParquetSource, Source
 
 
 def open_address(source: str, query: str | None, progress: Progress | None, **how: Any) -> Source | None:
-    """What an address or `FILE#TABLE` names, as a stream; None for what is neither. See `open_source` for `how`."""
+    """The source named by an address or `FILE#TABLE`, as a stream; None for anything else. See `open_source` for
+    `how`."""
     base, named, table = source.partition("#")
     found = ADDRESS.match(base)
     if found is None and not (named and os.path.exists(Path(base).expanduser())):

@@ -185,7 +185,7 @@ class Cleaned(Source):
 
 
 def _castable(values: pa.Array, kinds: Sequence[pa.DataType], format: str | None = None) -> np.ndarray:
-    """Which values are of one of these types, or written in a format; found by halving, among the distinct ones."""
+    """Mask of the values of one of these types, or in a time format; found by halving, among the distinct ones."""
     coded = values.dictionary_encode()
     distinct = coded.dictionary
     fits = np.zeros(len(distinct), bool)

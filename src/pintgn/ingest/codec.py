@@ -62,7 +62,7 @@ class EventBatch:
 
     @property
     def holds_targets(self) -> bool:
-        """Whether its rows are targets (`late_targets`); targets and events never stand in one batch."""
+        """Whether its rows are targets (`late_targets`); a batch holds either targets or events."""
         return self.op is not None and len(self.op) > 0 and bool(self.op[0] == TARGET)
 
     @classmethod
@@ -109,7 +109,7 @@ class Codec:
 
     @classmethod
     def of(cls, log: EventLog, schema: Schema | None = None, optional: str | None = None) -> Codec:
-        """Of a log's events; of another schema where they are written otherwise."""
+        """The codec of a log's events, or of another schema if they are written otherwise."""
         dummy = None if log.schema.dummy is None else log.id(log.schema.dummy)
         schema = schema or log.schema
         narrow = log.features is not None and log.features.dtype == np.float32
@@ -176,7 +176,7 @@ class Codec:
         return list(values) if kinds <= {str if self.text else int} else [self.id(value) for value in values]
 
     def id_from_text(self, text: str) -> Any:
-        """One id as it stands in an address or in a text file."""
+        """One id from its text in an address or a text file."""
         if self.text:
             return text
         if len(text) < 30 and text.isascii() and text.strip().lstrip("+-").isdecimal():
@@ -247,7 +247,7 @@ class Codec:
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def _ops(self, given: list[Any] | None, count: int) -> np.ndarray | None:
-        """What each event does; None in a log of additions only."""
+        """The operation of each event; None in a log of additions only."""
         found = np.full(count, ADD, np.int8)
         for row, op in enumerate(given or []):
             if op is None:

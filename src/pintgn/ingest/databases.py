@@ -75,7 +75,7 @@ class QuerySource(Source):
                     yield self._unpacked(batch.slice(start, BATCH), columns)
 
     def _sql(self, columns: str) -> str:
-        """What to run; a query stays as it is, for one around it could change the order of its rows."""
+        """The SQL to run; a query stays as it is, because one around it could change the order of its rows."""
         return f"select {columns} from {self.table}" if self.table else f"{self.query}\n"
 
     def _tables(self) -> dict[str, str]:

@@ -62,4 +62,4 @@ class Counter:
         self.done -= min(self.done, self.total)
 
     def close(self) -> Any:
-        """Nothing to do: the bar belongs to whoever gave the function."""
+        """Nothing to do: the bar belongs to the caller."""

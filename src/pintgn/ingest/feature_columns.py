@@ -75,8 +75,8 @@ def trimmed(values: pa.Array) -> pa.Array:
 def category_columns(
     names: list[str], batch: pa.RecordBatch, sample: pa.RecordBatch | None, known: dict[str, bool], most: bool = False
 ) -> dict[str, bool]:
-    """Which columns are categories: those `known` to be, then by the first value of a text file's `sample` (by `most`
-    of them, where some are expected to be bad), then by type."""
+    """Mask of the columns that are categories: those `known` to be, then by the first value of a text file's `sample`
+    (by `most` of them, where some are expected to be bad), then by type."""
     index = {name: k for k, name in enumerate(batch.schema.names)}
     kinds = dict(known)
     for name in names:

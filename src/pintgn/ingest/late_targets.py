@@ -42,7 +42,7 @@ class TargetBatch:
         return TargetBatch(src, dst, self.t[rows], self.known[rows], self.values[rows], self.column)
 
     def as_events(self, clock: Any) -> EventBatch:
-        """As rows of a store, at the time of the newest event."""
+        """The targets as rows of a store, at the time of the newest event."""
         column = np.full(len(self), self.column)
         numbers = [self.t.view(np.int64), self.known.view(np.int64), column, self.values.view(np.int64)]
         features = np.ascontiguousarray(np.stack(numbers, 1), "<i8").view("<f4")
@@ -51,7 +51,7 @@ class TargetBatch:
 
     @classmethod
     def of_events(cls, batch: EventBatch) -> TargetBatch:
-        """What `as_events` gave; all are of the column of the first."""
+        """The inverse of `as_events`; all are of the column of the first."""
         assert batch.features is not None
         numbers = np.ascontiguousarray(batch.features, "<f4").view("<i8").astype(np.int64)
         t, known = (np.ascontiguousarray(numbers[:, k]).view(batch.t.dtype) for k in (0, 1))
@@ -65,8 +65,8 @@ def column_hash(name: str) -> int:
 
 
 def target_number(feature: Feature, value: Any, where: str, wide: Collection[str] = ()) -> float:
-    """A target that somebody wrote, as a number: a value, as exact as in the log (`wide`, see `Codec`), or the number
-    of its category from 0 on.
+    """A user's target as a number: a value, as exact as in the log (`wide`, see `Codec`), or the number of its category
+    from 0 on.
 
     >>> target_number(Feature("fraud", "onehot", (False, True)), True, "target 0")
     1.0

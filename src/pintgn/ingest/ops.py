@@ -45,7 +45,7 @@ def parse_ops(values: pa.Array, name: str, where: Where) -> np.ndarray:
 def named_nodes(
     op: np.ndarray, src: Ids, dst: Ids, names: tuple[str, str], where: Where, dummy: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows name a node in src, and which in dst: a node event or removal may leave one of the two empty.
+    """Masks of the rows that name a node in src, and in dst: a node event or removal may leave one of the two empty.
 
     A node event may also end at the dummy node of a discrete-time log, where there is one.
     """

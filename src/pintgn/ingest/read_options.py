@@ -1,4 +1,4 @@
-"""Options of `read_events` in groups that the command line and Python share; what is said of a field is its help."""
+"""Options of `read_events` in groups that the command line and Python share; the description of a field is its help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENCODINGS = ("auto", "onehot", "hash", "code")
 
 @dataclass(frozen=True)
 class Columns:
-    """What further columns of a table mean, and how categories become numbers.
+    """Further columns of a table, and the encoding of categories.
 
     The table of nodes is any source: their ids in a column `id` (or one called as in the events), with `bipartite` also
     `side` (src or dst), and features: numbers, or text, which is categories. The column to predict may be missing: an
@@ -56,7 +56,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What happens to rows that are out of order, repeated, incomplete or wrong.
+    """Handling of rows that are out of order, repeated, incomplete or wrong.
 
     >>> import pintgn
     >>> late = {"src": [1, 2], "dst": [2, 3], "t": [7, 5]}
@@ -84,7 +84,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How rows, numbers and times are written; found out when not given. Later files are read so, too.
+    """Format of rows, numbers and times; detected by default, and kept for later files.
 
     >>> import pintgn
     >>> german = {"src": [1], "dst": [2], "t": ["24.12.2024"]}

@@ -43,8 +43,8 @@ def open_source(
     query: str | None = None,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Source:
-    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out; `lenient`
-    leaves out what is no row at all; a `query` or the name of a table is for databases."""
+    """Open any source as a stream. `wanted` and `t` help to detect the layout of a text file; `lenient` leaves out
+    malformed rows; a `query` or table name is for databases."""
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):

@@ -73,7 +73,7 @@ class Source:
         raise UnknownName(f"{self.title} has no column {str(given)!r}.{suggest(given, self.names)}{self._no_header()}")
 
     def columns(self, given: Sequence[str | int]) -> list[str]:
-        """As `column`, for several; a column of lists stands for all its parts."""
+        """`column` for several; a column of lists stands for all its parts."""
         names: list[str] = []
         for one in given:
             width = 0 if str(one) in self.name_set else self.vectors.get(str(one), 0)

@@ -369,8 +369,8 @@ def cells(line: str, like: list[str], delimiter: str | None) -> list[str]:
 
 
 def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:
-    """What separates columns: what makes the wanted names appear in the first line, else what cuts most evenly; if that
-    does not cut the first line as the others, what cuts it like nearly all of them."""
+    """The delimiter: the one that makes the wanted names appear in the first line, else the one that cuts lines most
+    evenly; if that does not cut the first line as the others, the one that cuts it like nearly all of them."""
     lines = [line for line in lines[:200] if line.strip()]
     names = {str(name) for name in wanted}
     best, most, fits = ",", 1, False

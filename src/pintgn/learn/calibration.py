@@ -64,7 +64,8 @@ def platt(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 
 def expected_error(calibration: Calibration, scores: Scores, bins: int = 10) -> float:
-    """How far probabilities are from frequencies, averaged over equally filled bins (ECE)."""
+    """Expected calibration error: the gap between probabilities and frequencies, averaged over equally filled bins
+    (ECE)."""
     if not len(scores):
         return 0.0
     p = calibration(np.concatenate([scores.positive, scores.negative]))
@@ -101,7 +102,7 @@ def next_slope(logits: np.ndarray, valid: np.ndarray) -> float:
 
 
 def next_probabilities(slope: float, logits: np.ndarray, valid: np.ndarray | None = None) -> np.ndarray:
-    """How likely each destination of a row (…, n) is the next, if it is one of them: they add up to 1."""
+    """The probability of each destination of a row (…, n) to be the next, if it is one of them: they add up to 1."""
     z = slope * np.asarray(logits, np.float64)
     z = z if valid is None else np.where(valid, z, -np.inf)
     if not z.shape[-1]:
@@ -138,7 +139,7 @@ def calibrated_classes(logits: np.ndarray, how: dict[str, float]) -> np.ndarray:
 
 
 def temperature(logits: np.ndarray, truth: np.ndarray) -> float:
-    """What class logits are divided by for the greatest likelihood; from 0.1 to 10, by golden sections."""
+    """The temperature of class logits with the greatest likelihood, from 0.1 to 10, by golden sections."""
     if not len(truth):
         return 1.0
     check_finite(logits)
@@ -156,9 +157,10 @@ def temperature(logits: np.ndarray, truth: np.ndarray) -> float:
 
 
 def conformal(missed: np.ndarray, share: float) -> float:
-    """How much wider intervals have to be to hold a share of values (split conformal), by how far (q,) values were
-    outside of theirs, negative inside: the ⌈(q + 1) share⌉-th smallest, the largest where there are too few. Of new
-    values that are drawn alike, at least the share is held, and at most 1 / (q + 1) more where no two miss by the same.
+    """The width to add to intervals so that they hold a share of values (split conformal). `missed` (q,) is how far
+    values were outside of their intervals, negative inside; the result is the ⌈(q + 1) share⌉-th smallest, or the
+    largest where there are too few. Of new values that are drawn alike, at least the share is held, and at most 1 / (q
+    + 1) more where no two miss by the same.
 
     >>> conformal(np.arange(19.0), 0.9), conformal(np.arange(3.0), 0.9)
     (17.0, 2.0)

@@ -189,7 +189,7 @@ def run_title(run: Run) -> str:
 
 
 def refit_text(run: Run) -> str:
-    """Which model the figures belong to, and which is used."""
+    """Text on which model was tested, and which is used."""
     assert run.refit is not None
     trained, events = len(run.parts.train), len(run.log)
     return (

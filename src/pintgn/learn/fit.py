@@ -248,7 +248,7 @@ def _named(given: Any) -> str:
 
 
 def _reading(given: Any) -> str:
-    """How to make a log of it, where it may be data."""
+    """Text on how to make a log of an argument, if it may be data."""
     if isinstance(given, str | Path):
         return f", where log = pintgn.read_events({str(given)!r})"
     tabular = hasattr(given, "columns") or hasattr(given, "column_names")

@@ -54,7 +54,7 @@ class Scores:
         }
 
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which are events, and their scores."""
+        """Truth and score of all events and negatives."""
         truth = np.repeat([True, False], [len(self.positive), len(self.negative)])
         return truth, np.concatenate([self.positive, self.negative])
 
@@ -149,7 +149,7 @@ def mean_and_std(runs: Sequence[Metrics]) -> dict[str, tuple[float, float] | Non
 
 
 def standard_error(auc: float, count: int) -> float:
-    """Of an AUC over as many positives as negatives (Hanley and McNeil, 1982).
+    """Standard error of an AUC over as many positives as negatives (Hanley and McNeil, 1982).
 
     >>> round(standard_error(0.9, 1000), 4)
     0.0071
@@ -170,7 +170,7 @@ def drifted(figures: Metrics, tested: Metrics, truth: np.ndarray) -> bool:
 
 
 def choice_error(said: np.ndarray, true: np.ndarray, bins: int = 10) -> float:
-    """How far what was said (e,) is from what was true (e,), averaged over equally filled bins (ECE)."""
+    """The gap between stated probabilities (e,) and truths (e,), averaged over equally filled bins (ECE)."""
     order = np.array_split(np.argsort(said, kind="stable"), bins)
     gaps = [abs(said[rows].mean() - true[rows].mean()) * len(rows) for rows in order if len(rows)]
     return float(sum(gaps) / max(len(said), 1))
@@ -188,7 +188,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:  # (q, k)
 
 
 def class_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
-    """Of class logits (q, k) and the true classes (q,): None where there is nothing to measure.
+    """Metrics of class logits (q, k) against true classes (q,); None where there is nothing to measure.
 
     AP and AUC are those of the second class where there are two, of each class against the rest otherwise, averaged
     over the classes that occur. Macro-F1 is that of the likeliest class, averaged over classes that occur or are named.
@@ -225,7 +225,7 @@ def class_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
 
 
 def chance_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
-    """Of two classes, by the figures of forecasts: AP, AUC, Brier score and calibration error."""
+    """Metrics of a forecast of two classes: AP, AUC, Brier score and calibration error."""
     if not len(truth):
         return {"events": 0, "ap": None, "auc": None, "brier": None, "calibration_error": None}
     found = class_metrics(logits, truth)
@@ -237,7 +237,7 @@ def chance_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
 
 
 def value_metrics(answers: np.ndarray, truth: np.ndarray) -> Metrics:
-    """Of values (q, 4): mean, lower end, median and upper end of an interval; or (q, 1), one value for all.
+    """Metrics of values (q, 4): mean, lower end, median and upper end of an interval; or (q, 1), one value for all.
 
     MAE is that of the median, RMSE and R² are those of the mean; coverage is the share of truths within the interval.
     """

@@ -340,7 +340,7 @@ class Candidates:
 
 
 def _repeats(indices: np.ndarray) -> np.ndarray:
-    """Which entries (q, c) occur earlier in their row."""
+    """Mask of the entries (q, c) that occur earlier in their row."""
     order = np.argsort(indices, axis=1, kind="stable")
     ordered = np.take_along_axis(indices, order, 1)
     repeated = np.zeros(indices.shape, bool)

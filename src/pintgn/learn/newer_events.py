@@ -60,7 +60,7 @@ def longer_log(log: EventLog, newer: Any) -> EventLog:
 
 
 def _continues(log: EventLog, later: EventLog) -> bool:
-    """Whether a log begins with all events of another, and goes on strictly after them."""
+    """Whether a log begins with all events of another, and continues strictly after them."""
     same = all(np.array_equal(getattr(log, name), getattr(later, name)[: len(log)]) for name in ("src", "dst", "t"))
     return same and bool(later.t[len(log)] > log.t[-1])
 

@@ -35,7 +35,7 @@ def figures_html(rows: Rows) -> str:
 
 
 def figures_frame(rows: Rows, **more: Any) -> list[dict[str, Any]]:
-    """One row for each model and group: figures as fractions, a pair as mean and, beside it, standard deviation."""
+    """One row for each model and group: figures as fractions, a pair as mean and standard deviation in two columns."""
     found = []
     for model, groups in rows.items():
         for group, metrics in groups.items():

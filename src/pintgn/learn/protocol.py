@@ -76,7 +76,7 @@ class Parts:
         return getattr(self, name)
 
     def before(self, part: EventLog) -> EventLog:
-        """Everything that happened before a part."""
+        """All events before a part."""
         return self.log[: part.first - self.log.first]
 
     def until(self, part: EventLog) -> EventLog:
@@ -136,7 +136,7 @@ def _cut_at(log: EventLog, train_until: Any, val_until: Any) -> tuple[EventLog, 
 
 
 def _shortage(parts: tuple[EventLog, EventLog, EventLog]) -> str:
-    """What is missing for learning and measuring, or nothing."""
+    """Text on what is missing for training or evaluation; empty if nothing is."""
     train, val, test = (int(part.learnable.sum()) for part in parts)
     if not train:
         return "no event to train on"

@@ -110,7 +110,7 @@ class Run:
 
     @cached_property
     def scaling(self) -> Scaling:
-        """How features are read, by the training part: known categories, a common scale."""
+        """Feature scaling, fitted on the training part: known categories, a common scale."""
         return Scaling.of(self.task.without_target(self.basis), self.settings.train.scale_features)
 
     @cached_property
@@ -138,7 +138,7 @@ class Run:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of data, settings and seed: what a checkpoint must agree with."""
+        """Fingerprint of data, settings and seed, which a checkpoint must share."""
         metadata = [self.settings.to_toml(whole=False), str(self.seed), self.log.fingerprint]
         return hashlib.blake2b("\n".join(metadata).encode(), digest_size=16).hexdigest()
 
@@ -301,7 +301,7 @@ class Run:
             raise BadFile(f"the weights in {name} do not fit the settings of the run.") from error
 
     def result(self) -> dict[str, Any]:
-        """What result.json says."""
+        """The contents of result.json."""
         same = ("seed", "best_epoch", "test", "heuristics", "calibration_error", "next_slope", "answer_calibration")
         return {name: getattr(self, name) for name in same} | {
             "spent": self.spent,

@@ -43,7 +43,7 @@ class Vocabulary:
         return tuple(replace(f, categories=tuple(f.categories[k] for k in known)) for f, known in pairs)
 
     def __str__(self) -> str:
-        """Which categories count as none."""
+        """A warning that names the categories that count as none."""
         missing = [
             f"{feature.name}={category!r}"
             for feature, known in zip(self.features, self.known, strict=True)
@@ -73,7 +73,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Columns:
-    """How each column of a matrix is brought to scale; a scale of 0 leaves it alone."""
+    """Scaling of each column of a matrix; a scale of 0 leaves it alone."""
 
     shift: list[float]
     scale: list[float]

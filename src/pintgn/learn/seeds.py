@@ -62,7 +62,7 @@ def _fit_on(
     progress: Progress = silent,
     resume: bool = True,
 ) -> None:
-    """One run for each seed, trained by workers. A run whose worker was lost goes on from its last checkpoint."""
+    """One run for each seed, trained by workers. A run whose worker was lost continues from its last checkpoint."""
     path = folder.resolve() / "events.parquet"
     with Folder(folder).errors(path):
         log.save(path)

@@ -58,7 +58,7 @@ Time = str | int | float | datetime.date
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained, and by what it is chosen.
+    """Settings of training, and of the choice of the epoch.
 
     Args:
         epochs: at most so many passes over the training part; from the size of the log when not given.
@@ -140,7 +140,7 @@ class Training:
 
     @property
     def split(self) -> dict[str, Any]:
-        """How a log is cut: the arguments of `protocol.cut`."""
+        """The arguments of `protocol.cut`."""
         return {name: getattr(self, name) for name in ("val", "test", "train_until", "val_until")}
 
 
@@ -155,7 +155,7 @@ def _plain_time(value: Any) -> str | int | float | None:
 
 @dataclass(frozen=True)
 class Streaming:
-    """How the stream keeps its past, and where the model computes; see `Stream`.
+    """Settings of the stream's history, and the device; see `Stream`.
 
     Args:
         positions_width: numbers that estimated positions keep for each node and level; by the log: fewer where there
@@ -224,7 +224,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that makes a run, except its data and seed."""
+    """All settings of a run, which it is made from together with its data and seed."""
 
     name: str
     model: dict[str, Any]  # the arguments of the model's class

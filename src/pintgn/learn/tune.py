@@ -227,7 +227,7 @@ def _applied(base: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any
 
 
 def _trial(trial: Any, space: Space, base: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a trial tries, and the settings that this makes."""
+    """The parameters of a trial, and the settings made of them."""
     tried = {name: _suggested(trial, name, options) for name, options in space.items()}
     return tried, _applied(base, tried)
 

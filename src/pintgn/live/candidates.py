@@ -101,7 +101,7 @@ def _summed(rows: np.ndarray, nodes: np.ndarray, weights: np.ndarray) -> tuple[n
 def _heaviest(
     rows: np.ndarray, nodes: np.ndarray, weights: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each row the `most` nodes of the largest weights; rows come in order."""
+    """The `most` nodes with the largest weights in each row; rows come in order."""
     order = np.lexsort((nodes, -weights, rows))
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
     kept = order[rank < most]

@@ -85,7 +85,7 @@ class Names:
 
     @property
     def marks(self) -> np.ndarray:
-        """As `IdMap.marks`, of all names so far."""
+        """`IdMap.marks` of all nodes so far."""
         known = len(self._marks)
         if known < len(self.ids):
             sides = np.array(self.sides[known:], np.int8) if self.separate_namespaces else None

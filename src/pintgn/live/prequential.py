@@ -79,8 +79,8 @@ class Prequential:
         self._figures: tuple[int, dict[str, Any]] = (-1, {})
 
     def observe(self, live: Live, block: Block) -> np.ndarray:  # (e,)
-        """Score some events beside destinations that they do not go to, then let all happen; the logits of those that
-        are wanted, NaN for the others."""
+        """Score some events and a negative for each, then observe all; returns the logits of the requested events, NaN
+        for the others."""
         events, logits = block.events, np.full(len(block.numbers), np.nan, np.float32)
         rows, negative = self.draw(block, live.destinations.values)
         wanted = rows[:0] if block.wanted is None else np.flatnonzero(block.wanted & block.learnable)
@@ -207,7 +207,7 @@ class AnswerPrequential(Prequential):
         self.pending = PendingAnswers()
 
     def observe(self, live: Live, block: Block) -> np.ndarray:
-        """Ask about some events, then let all happen; answers are evaluated once their targets are known."""
+        """Answer questions about some events, then observe all; answers are evaluated once their targets are known."""
         events, asking = block.events, live.stream.schema.asking
         assert asking is not None
         rows = self.drawn(block.numbers, block.learnable)

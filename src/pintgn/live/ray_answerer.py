@@ -55,7 +55,7 @@ class RayAnswerer(Answerer):
         return pa.concat_tables(found)
 
     def _rows(self, asked: Query | list[Any]) -> list[slice]:
-        """Shares of what is asked; one that is empty where nothing is."""
+        """Shares of the rows; one empty share if there are no rows."""
         shares = max(1, min(len(asked), SHARES * self._jobs.workers))
         return [slice(len(asked) * k // shares, len(asked) * (k + 1) // shares) for k in range(shares)]
 

@@ -67,7 +67,7 @@ class Model(nn.Module):
         return repr(self) if self.schema is None else f"{self!r}\n{super().__repr__()}"
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments: what is written to a run folder and read from a TOML file."""
+        """The constructor's arguments, as they are written to a run folder and read from a TOML file."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @classmethod
@@ -86,7 +86,7 @@ class Model(nn.Module):
         return type(self).from_settings(copy.deepcopy(self.settings()))
 
     def build(self, schema: Schema, seed: int = 0) -> Model:
-        """Make the parameters for data of this schema, from this seed. Does nothing when they are there already."""
+        """Make the parameters for data of this schema, from this seed. Does nothing if they exist."""
         if self.schema is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
@@ -106,7 +106,7 @@ class Model(nn.Module):
 
     @property
     def dt_unit(self) -> float:
-        """What dt is divided by, as a number."""
+        """The unit that dt is divided by, as a number."""
         assert self.schema is not None
         return self.time_unit or self.schema.time_scale or 1.0
 

@@ -196,7 +196,7 @@ class Ranking:
 def grow_ranking(
     src: np.ndarray, dst: np.ndarray, history: HistoryView, depth: int, find: Find, time_unit: float
 ) -> Ranking:
-    """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once.
+    """Trees and positions for sources (q,) against candidates (q, c); a source's own part is looked up once.
 
     The reads, one root each: for every pair the source's tree relative to the candidate, the candidate's relative to
     itself, and the candidate's relative to the source; then for every query the source's tree relative to itself.

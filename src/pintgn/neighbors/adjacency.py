@@ -74,7 +74,7 @@ class Adjacency:
 
     @property
     def size(self) -> int:
-        """How many entries are held: two for each event, one for a self-loop, less what was trimmed."""
+        """Number of entries: two for each event, one for a self-loop, less the trimmed ones."""
         return self._entries
 
     @property
@@ -304,7 +304,7 @@ class Adjacency:
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file of plain arrays, whole or not at all."""
+        """Write the index to one file of plain arrays, atomically."""
         facts = (
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip

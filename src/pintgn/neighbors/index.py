@@ -48,7 +48,7 @@ class Last(NamedTuple):
 
 
 class PairHistory(NamedTuple):
-    """How often two nodes had events with each other and with anyone, and how long ago the last was; by `WAYS`.
+    """Counts and ages of two nodes' events with each other and with anyone, by `WAYS`.
 
     A self-loop goes out of its node and does not come in. `dt` is 0 where there was no event. `within` counts the
     events not older than each window.
@@ -165,7 +165,7 @@ class NeighborIndex(Adjacency):
     def pair_history(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, windows: ArrayLike = ()
     ) -> PairHistory:
-        """How often u and v had events before t, and how long ago the last was, with each other and anyone (`WAYS`).
+        """Counts and ages of the events of u and v before t, with each other and with anyone, by `WAYS`.
 
         Also how often within each of `windows`, lengths of time that increase.
         """
@@ -278,7 +278,7 @@ class NeighborIndex(Adjacency):
         return found
 
     def _pair_lists(self) -> tuple[Any, ...]:
-        """Where the entries of nodes and of busy pairs are."""
+        """Heads of the entries of nodes and of busy pairs."""
         return self._heads, *self._arenas[:3], *self._pairs[:2], self._hub, self._uneven
 
 

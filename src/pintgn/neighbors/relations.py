@@ -20,7 +20,7 @@ ENTRIES = ("times", "before", "counts", "partners")
 
 @dataclass
 class RelationHistory:
-    """What happened before each question, by `LEVELS`; zeros where nothing did."""
+    """History by relation before each question, by `LEVELS`; zeros where there is none."""
 
     count: np.ndarray  # (q, 4) float64, events
     dt: np.ndarray  # (q, 4) time since the last
@@ -63,7 +63,7 @@ class RelationIndex:
         )  # fmt: skip
 
     def look_up(self, u: np.ndarray, relation: np.ndarray, v: np.ndarray, t: np.ndarray) -> RelationHistory:
-        """What happened strictly before t; all arguments are (q,)."""
+        """History strictly before t; all arguments are (q,)."""
         found = RelationHistory(*(np.empty((len(u), len(LEVELS))) for _ in range(4)))
         kernels.look_up(
             u, relation, v, t.astype(self.times.dtype, copy=False), self.kinds, self.keys, self.heads, self.times,
@@ -72,7 +72,7 @@ class RelationIndex:
         return found
 
     def moments(self, a: int, relation: int, b: int) -> Iterator[tuple[Any, int]]:
-        """When a key occurred, the newest first, and how often at that moment; keys are those of the kernels."""
+        """Moments of a key, the newest first, and the number of events at each; keys are those of the kernels."""
         entry = int(kernels.head_of(self.keys, self.heads, a, relation, b))
         while entry >= 0:
             older = int(self.before[entry])
@@ -132,7 +132,7 @@ class RelationsWithout:
         return self.whole.kinds
 
     def look_up(self, u: np.ndarray, relation: np.ndarray, v: np.ndarray, t: np.ndarray) -> RelationHistory:
-        """As `RelationIndex.look_up`; all rows ask the same."""
+        """`RelationIndex.look_up`; all rows are the same question."""
         found = self.whole.look_up(u, relation, v, t)
         if not len(u):
             return found

@@ -110,7 +110,7 @@ class RelativePositions:
 
     @property
     def backend(self) -> str:
-        """What is in use: `exact` or `sketch`."""
+        """The current backend: `exact` or `sketch`."""
         return self._store.name
 
     @property
@@ -204,7 +204,7 @@ class RelativePositions:
         return self._restored(self._settings(), self._arrays(), copy=True)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write to one file of plain arrays; it is replaced as a whole or not at all."""
+        """Write to one file of plain arrays, atomically."""
         self._finish_backlog()
         line = np.frombuffer(json.dumps({"format": FORMAT, **self._settings()}).encode(), np.uint8)
         write_arrays(Path(path), {"settings": line, **self._arrays()})

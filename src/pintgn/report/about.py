@@ -1,4 +1,4 @@
-"""What every report has: data, learning, time and memory, settings, and how to reproduce the runs."""
+"""Sections of every report: data, learning, time and memory, settings, and commands to reproduce the runs."""
 
 from __future__ import annotations
 

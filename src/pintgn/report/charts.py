@@ -161,8 +161,8 @@ def score_histogram(study: Study, row: Row) -> str:
 
 
 def reliability(study: Study, following: bool) -> str | None:
-    """Share of what was true by its probability, of each row's first run: of links against one random destination, or
-    of the first choices of what comes next; None if no row has probabilities."""
+    """Observed frequency by predicted probability, of each row's first run: of links against one random destination, or
+    of the first choice for the next destination; None if no row has probabilities."""
     rows = {}
     for row in study.scoring:
         one = row.members[0]

@@ -59,7 +59,7 @@ class Figures:
 
     @cached_property
     def table(self) -> dict[str, dict[str, dict[str, dict[str, Figure]]]]:
-        """By row, kind of negatives (or `RANKING`), group and metric."""
+        """Figures by row, kind of negatives (or `RANKING`), group and metric."""
         kinds = [*self.study.drawn, RANKING]
         return {
             row.name: {kind: {group: self._figures(row, kind, group) for group in GROUPS} for kind in kinds}

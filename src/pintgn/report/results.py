@@ -29,7 +29,7 @@ SPREAD = (
 
 
 def content(figures: Figures) -> Content:
-    """What the report says about links; a model that only embeds nodes has no figures."""
+    """Contents of a report about links; a model that only embeds nodes has no figures."""
     study = figures.study
     if not study.models:
         names = ", ".join(row.name for row in study.trained)

@@ -113,7 +113,7 @@ class Study:
 
 @dataclass
 class Content:
-    """What a report says about one kind of question; the sections by title."""
+    """Contents of a report about one kind of question; the sections by title."""
 
     study: Study
     headline: str

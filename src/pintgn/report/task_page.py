@@ -1,4 +1,4 @@
-"""Report on runs that predict a column or whether something happens in time: figures beside training-free rows."""
+"""Report on runs that predict a column or whether something happens in time: figures with training-free rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pintgn.report.study import Content, unscored
 
 
 def content(runs: list[Run], names: Any = None) -> Content:
-    """What the report says about answers that are compared with the truth."""
+    """Contents of a report about answers that are compared with the truth."""
     if len({run.task.title() for run in runs}) > 1 or any(
         run.task.tells_from_negatives or not run.test for run in runs
     ):

@@ -78,7 +78,7 @@ def write_report(
 
 
 def _page(content: Content) -> str:
-    """What every report has, after what is said about its kind of question."""
+    """The whole page: the contents for its kind of question, and the sections of every report."""
     study = content.study
     sections = content.sections | {
         "Learning": about.learning(study),

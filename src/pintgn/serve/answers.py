@@ -89,7 +89,7 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
 
 
 def node(service: Service, node: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
-    """What is known about a node: since when, how much, its newest contacts, and its temporal computation tree."""
+    """A node: its first event, its number of events, its newest contacts, and its temporal computation tree."""
     service.live.codec.check_ids([node], "node")
     with service.asking() as live:
         number, when, table = _number(live, node, side), live.time_of(), live.nodes
@@ -111,7 +111,7 @@ def node(service: Service, node: Any, depth: int = 2, neighbors: int = 10, side:
 
 
 def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
-    """A node's newest contacts: with whom, when, and who went to whom."""
+    """A node's newest contacts: the other node, the time, and the direction."""
     held = contents(live.stream.index)
     if node >= len(held.starts):
         return []
@@ -176,7 +176,7 @@ def explain(
 
 
 def status(service: Service) -> dict[str, Any]:
-    """All that the page shows."""
+    """Everything that the page shows."""
     run = service.run
     with service.asking() as live:
         facts = health(service) | {
@@ -299,7 +299,7 @@ def metrics(service: Service) -> str:
 
 
 def _asks(service: Service) -> dict[str, Any] | None:
-    """What the form of a run that predicts a column or a time asks for; None where links are scored."""
+    """The form for a run that predicts a column or a time; None where links are scored."""
     run = service.run
     if not run.answers or run.scores_links:
         return None
@@ -322,7 +322,7 @@ def _held(service: Service) -> dict[str, int]:
 
 
 def _kind(feature: Feature) -> str:
-    """What values a feature has: number, text, whole or boolean."""
+    """The type of a feature's values: number, text, whole or boolean."""
     if feature.kind == "number":
         return "number"
     some = next(iter(feature.categories or feature.words), "")

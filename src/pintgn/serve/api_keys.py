@@ -54,7 +54,7 @@ HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Key:
-    """Who may do what, how often."""
+    """An API key: its name, scope and rate."""
 
     name: str
     scope: str

@@ -41,7 +41,7 @@ class StoreFull(BadFile):
 
 
 class StoreGone(PintgnError):
-    """What was stored is no longer where it was."""
+    """The files of the store are no longer where they were."""
 
 
 class StoreLost(PintgnError):
@@ -81,7 +81,7 @@ def _features_bytes(matrix: np.ndarray) -> list[bytes]:
 
 
 def _features_of(rows: list[bytes], width: int) -> np.ndarray:
-    """What `_features_bytes` wrote."""
+    """The inverse of `_features_bytes`."""
     wide = 8 * width
     if not any(len(row) == wide for row in rows):
         return np.frombuffer(b"".join(rows), "<f4").astype(np.float32).reshape(len(rows), width)
@@ -89,7 +89,7 @@ def _features_of(rows: list[bytes], width: int) -> np.ndarray:
 
 
 def checksums(columns: tuple[list, ...]) -> list[int]:
-    """Of everything that each event is, its number aside; `columns` are those of the function of that name."""
+    """A checksum of each event without its number; `columns` are those of the function of that name."""
     src, dst, t, op, features, keys = columns
     crc = zlib.crc32
     found = [
@@ -106,7 +106,7 @@ def rows_of(batch: EventBatch, first: int) -> list[tuple]:
 
 
 def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
-    """Rows as events; refused when they are not what was written."""
+    """Rows as events; refused if their checksums do not match."""
     numbers, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
     width = WIDTH if op[0] == TARGET else width
     try:
@@ -380,11 +380,11 @@ class Store(ABC):
         raise NotImplementedError
 
     def check(self) -> None:
-        """That this process still is the writer; `StoreLost` otherwise."""
+        """Raise `StoreLost` unless this process still is the writer."""
         raise NotImplementedError
 
     def refresh(self) -> None:
-        """How far the store has come: another process may have written."""
+        """Read how far the store has come: another process may have written."""
         return
 
     def wait(self, timeout: float) -> None:
@@ -392,7 +392,7 @@ class Store(ABC):
         raise NotImplementedError
 
     def holder(self) -> str:
-        """Who writes."""
+        """The process that writes."""
         raise NotImplementedError
 
 

@@ -29,7 +29,8 @@ class Mark(NamedTuple):
 
 
 class HighWater:
-    """The mark of one store. `advance` is written before an event is acknowledged, and flushed beside other work.
+    """The mark of one store. `advance` is written before an event is acknowledged, and flushed while other work is
+    done.
 
     Two slots in pages of their own, written in turn, each with a checksum: a write that is torn leaves the other. The
     file is made once in its full size, so a full disk cannot keep it from being written.

@@ -226,7 +226,7 @@ class Candidate(threading.Thread):
 
 
 def _question(run: Run) -> tuple[Any, ...]:
-    """The question that a run answers, in words first; then the classes that it knows."""
+    """The question that a run answers: its text, then the classes that it knows."""
     if not run.answers:
         return "nothing, as it only embeds nodes", ()
     if run.scores_links:

@@ -158,7 +158,7 @@ class PostgresStore(Store):
         return f"pintgn_{self._table & 0xFFFFFFFF}"
 
     def take(self) -> bool:
-        """Become the writer, if nobody is; `total` then counts all that others wrote."""
+        """Become the writer if there is none; `total` then counts all events of others."""
         with self.session() as db:
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
@@ -180,7 +180,7 @@ class PostgresStore(Store):
         raise StoreLost(f"another process writes to {self.name} now.")
 
     def holder(self) -> str:
-        """Who writes."""
+        """The process that writes."""
         with self.session() as db:
             found = db.execute(
                 "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = "
@@ -190,7 +190,7 @@ class PostgresStore(Store):
         return found[0] if found and found[0] else "another process"
 
     def refresh(self, first: bool = False) -> None:
-        """How far the store has come."""
+        """Read how far the store has come."""
         with self.session() as db:
             statement = "SELECT total, dropped, rewound, (SELECT count(*) FROM pintgn_held) FROM pintgn_log"
             total, dropped, rewound, self.waiting = db.execute(statement).fetchone()
@@ -209,7 +209,8 @@ class PostgresStore(Store):
         return StoreGone(f"{self.name} was rewound by an operator. Restart the service, which replays what is left.")
 
     def _check_newest(self) -> None:
-        """A database that has lost what this process has seen was put back, or another took its place."""
+        """Refuse a database without events that this process has seen: an old backup, or another database in its
+        place."""
         if self._newest is None:
             return
         number, checksum = self._newest

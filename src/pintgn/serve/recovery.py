@@ -105,7 +105,7 @@ def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
 
 
 def _opened(run: Run, where: str | Path) -> tuple[Store, SnapshotFolder, int]:
-    """The store, which nobody may write to meanwhile, of the run that is served; and how many events its log covers."""
+    """The store of the served run, locked against writers, and how many events the run's log covers."""
     made, covered, own_log = open_models(where).served(run, lambda line: None)
     store, snapshots = open_store(where, made, own_log=own_log)
     if not store.writes:

@@ -210,7 +210,7 @@ class Requests:
         return [(one.src, one.dst, one.t, one.value) for one in given.targets], given.at
 
     def given(self, text: str) -> dict[str, Any]:
-        """Given columns that stand in an address, as JSON by name."""
+        """Given columns in an address, as JSON by name."""
         found = self._decoded(msgspec.json.Decoder(dict[str, Any]), text.encode(), 1, "given columns")
         return dict(found)
 

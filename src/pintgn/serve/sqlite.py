@@ -96,7 +96,7 @@ class SqliteStore(Store):
     # -- opening -------------------------------------------------------------------------------------------------------
 
     def _open_database(self, seen: int) -> None:
-        """Open the database, or make a new one, and count what is missing."""
+        """Open the database, or create one, and count missing events."""
         try:
             self.db = connected(self.path)
             if not self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -222,7 +222,7 @@ class SqliteStore(Store):
         self.mark.settle()
 
     def _identities(self) -> list[tuple[int, int] | None]:
-        """Which files the names of the store stand for."""
+        """The files that the names of the store stand for now."""
         found: list[tuple[int, int] | None] = []
         for path in self._paths:
             try:

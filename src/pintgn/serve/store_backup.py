@@ -64,7 +64,7 @@ REMEDY = "Use another backup."
 def back_up(
     run: Path, store: Path, target: Path, progress: Callable[[str], None] = lambda line: None
 ) -> dict[str, Any]:
-    """Write a run and its store to one file; returns what is in it. Nothing is written where something is wrong.
+    """Write a run and its store to one file; returns its contents. Nothing is written if something is wrong.
 
     The run is the one that is served: another than the one that is named, where another was promoted.
     """
@@ -159,7 +159,7 @@ def _inside(folder: Path) -> list[str]:
 
 
 def _of_run(path: str) -> bool:
-    """Whether a file is part of a run: what is being written, locks and stores are not."""
+    """Whether a file is part of a run: temporary files, locks and stores are not."""
     parts = path.split("/")
     return parts[0] not in ("live", "lock") and not any(part.startswith(".") for part in parts)
 

@@ -251,7 +251,8 @@ class Writer:
             follow(self)
 
     def _groups(self) -> Iterator[list[Job]]:
-        """What is handled together: all that waits, up to so many events, or to the first job that has none."""
+        """Groups of jobs that are handled together: all that wait, up to so many events, or to the first job that has
+        none."""
         while (job := self._next()) is not None:
             jobs = [job]
             while jobs[-1].batch is not None and sum(one.count for one in jobs) < GROUP and not self._queue.empty():
@@ -288,7 +289,8 @@ class Writer:
             job.answer.set_result(answer)
 
     def _handle(self, jobs: list[Job]) -> None:
-        """Commit a group of batches together, observe them, answer; then do what is between two groups."""
+        """Commit a group of batches together, observe them, answer; then do the work that waits for the gap between two
+        groups."""
         accepted: list[tuple[Job, EventBatch, Sequence[int]]] = []
         admit = Admission(self.store, self.live.clock, self.live.schema.time, self.max_ahead, self.held)
         for job in jobs:

@@ -41,7 +41,7 @@ OBSERVED_AT_ONCE = 1 << 16
 
 
 class Stream:
-    """Everything that has happened so far, and a model that scores what comes next.
+    """The history of a log and a model that scores what comes next.
 
     `score` is pure: it changes nothing. `observe` is the only thing that moves time. `replay` means: for each group of
     simultaneous events, score that group's queries, then observe the group; done at once, for a whole batch. A query at

@@ -146,7 +146,7 @@ def distinguish(
 def read_question(
     log: EventLog, a: Any, b: Any, t: Any = None, times: str = "exact", side: str | None = None
 ) -> tuple[EventHistory, Ends, Ends]:
-    """Read two nodes or two events in the users' ids; anything else is an error that says what is allowed."""
+    """Read two nodes or two events in the users' ids; anything else is an error."""
     history, events = EventHistory(log, t, times), [isinstance(one, set | frozenset | tuple | list) for one in (a, b)]
     if not any(events):
         return history, (node_of(log, a, side),), (node_of(log, b, side),)

@@ -212,7 +212,7 @@ def anonymous_walks(
 
 
 def anonymize(history: EventHistory, u: int, v: int, steps: int) -> AnonymousWalks:
-    """As `anonymous_walks`, for node numbers and without a limit."""
+    """`anonymous_walks` for node numbers, without a limit."""
     ends = [walk_set(history, u, steps)] + ([walk_set(history, v, steps)] if u != v else [])
     seen = [walks.occurrences() for walks in (ends[0], ends[-1])]
     none = (0,) * (steps + 1)

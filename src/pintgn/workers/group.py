@@ -41,14 +41,15 @@ class Group:
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def shares(self, bounds: np.ndarray) -> np.ndarray:
-        """Which rows of a table are this worker's: its share of those between each two bounds, the first 0."""
+        """Mask of the rows of a table that are this worker's: its share of those between each two bounds, the first
+        0."""
         mine = np.zeros(int(bounds[-1]), bool)
         for begin, end in pairwise(bounds.tolist()):
             mine[begin:end][self.share(end - begin)] = True
         return mine
 
     def turns(self, count: int) -> np.ndarray:
-        """Which rows (count,) of a long table are this worker's: in turns, as later ones cost more."""
+        """Mask of the rows (count,) of a long table that are this worker's: in turns, as later ones cost more."""
         return np.arange(count) // TURN % self.size == self.rank
 
     def sum(self, buffer: Tensor) -> None:
@@ -181,7 +182,7 @@ def first_to_say() -> bool:
 
 
 def _exchanged(call: Callable[[], Any]) -> None:
-    """What comes back from the other workers; where one is gone, one line."""
+    """The answer of the other workers; if one is gone, an error in one line."""
     try:
         call()
     except RuntimeError as error:
@@ -196,7 +197,7 @@ def _first_line(error: Exception) -> str:
 
 
 class Step(NamedTuple):
-    """What all workers know after a step."""
+    """The result of a step, the same on all workers."""
 
     loss: float  # the mean over all questions
     events: int

@@ -160,7 +160,7 @@ def _too_often(what: str) -> str:
 
 
 def _attempt(function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[Any, PintgnError | None]:
-    """A job's result, or what was wrong with it: errors of ours come back as they are."""
+    """A job's result, or its error: errors of ours are returned as they are."""
     try:
         return function(*job), None
     except PintgnError as error:
@@ -177,7 +177,7 @@ def _checked(result: tuple[Any, PintgnError | None]) -> Any:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """What processes that are started meanwhile take over: they share the machine."""
+    """Environment of worker processes: one thread each, as they share the machine."""
     names = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))

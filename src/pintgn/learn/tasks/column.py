@@ -138,7 +138,7 @@ class Column(Task):
     # -- questions -------------------------------------------------------------------------------------------------
 
     def query(self, events: EventLog) -> Query:
-        """The events as questions, with what is given."""
+        """The events as queries, with their given columns."""
         asking = events.schema.asking
         assert asking is not None
         assert events.features is not None
@@ -324,7 +324,7 @@ class Values(Column):
         return value_metrics(answers.given, answers.truth)
 
     def calibrate(self, answers: Answers) -> dict[str, float]:
-        """How much wider the interval has to be to hold nine in ten (conformalised quantile regression)."""
+        """The width to add to intervals so that they hold nine values in ten (conformalised quantile regression)."""
         said, y = answers.given, answers.truth
         missed = np.maximum(said[:, 1] - y, y - said[:, 3])
         return {"widen": conformal(missed, QUANTILES[2] - QUANTILES[0])}

@@ -50,7 +50,8 @@ FEW = 20
 
 
 class Related(Link):
-    """Who comes next, given a source, a relation and a time; and, by the inverse relation, given a destination.
+    """Links by relation: destinations given a source, a relation and a time; by the inverse relation, sources given a
+    destination.
 
     Args:
         settings: which column.

@@ -101,7 +101,7 @@ class Task:
     """A relation to ask by, for an example: that of the newest event; None where there are none."""
 
     def __init__(self, settings: TaskSettings, log: EventLog, train: EventLog):
-        """Of a run's settings, its log and the training part, which alone decides what can be asked."""
+        """A task from a run's settings, its log and the training part, which alone decides what can be asked."""
         self.settings = settings
 
     # -- what a question is ------------------------------------------------------------------------------------------
@@ -111,15 +111,15 @@ class Task:
         return schema
 
     def target(self, log: EventLog) -> np.ndarray | None:  # (e, w)
-        """What becomes known about events, as columns behind the features; None where nothing does."""
+        """The target of events, as columns behind the features; None where there is none."""
         return None
 
     def known_of(self, log: EventLog) -> np.ndarray | None:  # (e,)
-        """When the target of each event becomes known; with the event if None."""
+        """The time at which the target of each event becomes known; with the event if None."""
         return None
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
-        """Which of a part's scored events are questions (a mask), the questions, and their labels."""
+        """A mask of a part's scored events that are questions, the questions, and their labels."""
         raise NotImplementedError
 
     def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
@@ -127,7 +127,7 @@ class Task:
         raise NotImplementedError
 
     def asked(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, given: np.ndarray | None) -> Query:
-        """A question about an event that may happen."""
+        """A query about an event that may happen."""
         return Query(src, dst, t, given)
 
     def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
@@ -147,7 +147,7 @@ class Task:
         return answers
 
     def title(self) -> str:
-        """What the figures are about, as in "random negatives"."""
+        """The subject of the figures, as in "random negatives"."""
         return self.settings.predict
 
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Task:
         return scaled.with_columns(self.schema(scaled.schema), features=features, known=known)
 
     def event_schema(self, schema: Schema) -> tuple[Schema, str | None]:
-        """The schema of events that come one by one, and the feature that they may lack: what is not known yet."""
+        """The schema of single events, and the feature that they may lack because it is not known yet."""
         features = [feature.name for feature in schema.features]
         if self.column is not None and self.column == schema.label and self.column not in features:
             schema = dataclasses.replace(schema, features=(*schema.features, Feature(self.column)))
@@ -198,7 +198,7 @@ class Task:
         return sample
 
     def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
-        """Let a model without gradients learn from the columns of all questions and their labels, batch by batch."""
+        """Fit a model without gradients on the columns of all questions and their labels, batch by batch."""
         model.learn_answers(columns[0], np.concatenate(labels), seed)
 
     def chosen_by(self, settings: Training) -> str:
@@ -206,7 +206,7 @@ class Task:
         return settings.choose_by if settings.choose_by in self.choices else self.choices[0]
 
     def value(self, figures: Metrics, settings: Training) -> float:
-        """That figure as a number from 0 on of which more is better."""
+        """The chosen figure as a number from 0 on; more is better."""
         return figures.get(self.chosen_by(settings)) or 0.0
 
     # -- measuring -----------------------------------------------------------------------------------------------------
@@ -293,18 +293,18 @@ class Task:
     # -- relations: a question may name one ----------------------------------------------------------------------------
 
     def by(self, relation: Any, count: int) -> np.ndarray | None:  # (q, 1)
-        """What a relation, or one for each of so many questions, is given as; see `Query.given`."""
+        """A relation, or one for each of so many questions, as `Query.given`."""
         if relation is not None:
             raise BadInput("this run knows no relations; leave out relation. Train with relation= (--relation).")
         return None
 
     @property
     def asked_by(self) -> dict[str, Any] | None:
-        """What a form for a relation has to know: its column, the relations there are, and one to begin with."""
+        """The choices of a form for a relation: its column, the known relations, and the first to show."""
         return None
 
     def inverted(self, by: np.ndarray | None, count: int) -> np.ndarray:  # (q,) bool
-        """Which of so many questions are by an inverse relation: their source is a destination of events."""
+        """Mask of the questions by an inverse relation, whose source is a destination of events."""
         return np.zeros(count, bool)
 
 

@@ -24,7 +24,7 @@ from pintgn.models.when_rows import ROWS, WhenRow
 
 
 class Actors:
-    """Who acted in a log (`return`), or which pairs met (`meet`), and when each did so next."""
+    """Nodes that acted in a log (`return`), or pairs that met (`meet`), and when each did so next."""
 
     def __init__(self, log: EventLog, pairs: bool):
         rows = np.flatnonzero(log.learnable)
