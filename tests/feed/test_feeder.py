@@ -11,7 +11,7 @@ import pytest
 from pintgn.errors import BadInput
 from pintgn.feed.client import Client
 from pintgn.feed.feeder import Feeder, Refused
-from pintgn.feed.mapping import Columns
+from pintgn.feed.mapping import ColumnMapping
 from pintgn.feed.refused_rows import RefusedRows
 from pintgn.feed.stream_source import Batch, Row, Source
 from tests.feed.helpers import fed
@@ -85,7 +85,7 @@ def taken(body):
 def feeder_of(server, rows, **more):
     client, _ = Client.of(server.address_text)
     server.clients.append(client)
-    return Feeder(Listed(rows), client, Columns("src", "dst", "t"), **more)
+    return Feeder(Listed(rows), client, ColumnMapping("src", "dst", "t"), **more)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_columns_are_the_run_s_own_unless_others_are_named():
         "feature_kinds": ["number", "text", "whole", "boolean"],
         "ids": "numbers",
     }
-    columns = Columns.of(data, {"dst": "shop", "key": "order"}, text=True)
+    columns = ColumnMapping.of(data, {"dst": "shop", "key": "order"}, text=True)
     given = {"buyer": "17", "shop": "4", "when": "2024-01-31", "order": "o-9", "amount": "2.50", "kind": "card"}
     row = Row("p:1", given | {"zone": "3", "new": "True", "ignored": "x"})
     assert columns.event(row) == {

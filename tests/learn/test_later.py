@@ -98,7 +98,7 @@ def test_a_model_that_learns_is_trained_beside_it_on_the_same_parts(refit):
         for name, other in same.items():
             assert one.negatives["random"][name] == evaluate(other, baselines=(), on=on).negatives["random"][name]
     first = fit("jodie", old, **settings)
-    with pytest.raises(BadInput, match="no weights to begin with"):
+    with pytest.raises(BadInput, match="no initial weights"):
         evaluate(fit(first, later, epochs=0), baselines=["tgat"])
 
 

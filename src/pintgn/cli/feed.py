@@ -54,7 +54,7 @@ def feed(
     from pintgn.feed.client import Client
     from pintgn.feed.endpoints import open_source
     from pintgn.feed.feeder import Feeder
-    from pintgn.feed.mapping import Columns
+    from pintgn.feed.mapping import ColumnMapping
     from pintgn.feed.refused_rows import RefusedRows
 
     settings = dict(_setting(text) for text in set_ or [])
@@ -67,7 +67,7 @@ def feed(
         stack.callback(opened.close)
         aside = None if refused is None else stack.enter_context(contextlib.closing(RefusedRows(refused)))
         line = _Line(stack.enter_context(Bar("feeding")))
-        feeder = Feeder(opened, client, Columns("", "", ""), batch, aside, line)
+        feeder = Feeder(opened, client, ColumnMapping("", "", ""), batch, aside, line)
         with _stopping(feeder):
             status = feeder.ask("GET", "/status")  # None when it was stopped while it waited for the service
             if status is not None:
@@ -75,7 +75,7 @@ def feed(
                 if code != 200:
                     raise BadInput(f"the service refuses: {found['message']} {found.get('next', '')}")
                 given = {"src": columns.src, "dst": columns.dst, "t": columns.time, "key": columns.key}
-                feeder.columns = Columns.of(found["data"], given, opened.text)
+                feeder.columns = ColumnMapping.of(found["data"], given, opened.text)
                 feeder.run(once)
     counts = feeder.counts
     facts = {"source": shown_address(source), "service": service} | counts.facts()

@@ -139,8 +139,8 @@ def load(data: str, **options: Any) -> EventLog:
         with Bar(data, "bytes") as bar:
             return datasets.load(data, progress=bar)
     if not path.exists() and not path.suffix and "/" not in data:
-        beside = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
-        known = [*(name for name in beside if not name.startswith(".")), *datasets.DATASETS]
+        siblings = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
+        known = [*(name for name in siblings if not name.startswith(".")), *datasets.DATASETS]
         raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, known)}")
     if (path / "run.json").exists():  # the log that a run was trained on
         from pintgn.learn.folder import Folder

@@ -15,7 +15,7 @@ from typing import Any
 
 from pintgn.errors import BadInput, PintgnError
 from pintgn.feed.client import Client, Unreachable, seconds_to_wait
-from pintgn.feed.mapping import BadRow, Columns
+from pintgn.feed.mapping import BadRow, ColumnMapping
 from pintgn.feed.refused_rows import RefusedRows
 from pintgn.feed.stream_source import Batch, Row, Source
 
@@ -73,7 +73,7 @@ class Feeder:
         self,
         source: Source,
         client: Client,
-        columns: Columns,
+        columns: ColumnMapping,
         batch: int = 1_000,
         refused: RefusedRows | None = None,
         progress: Callable[[Counts], None] = lambda counts: None,

@@ -15,7 +15,7 @@ class BadRow(BadInput):
 
 
 @dataclass
-class Columns:
+class ColumnMapping:
     """Names of the columns in the source; `key` names a column of keys of the source's own."""
 
     src: str
@@ -28,7 +28,7 @@ class Columns:
     text: bool = False  # all values are texts
 
     @classmethod
-    def of(cls, data: Mapping[str, Any], given: Mapping[str, str | None], text: bool = False) -> Columns:
+    def of(cls, data: Mapping[str, Any], given: Mapping[str, str | None], text: bool = False) -> ColumnMapping:
         """Columns from a service's /status, overridden by what a user gives."""
         own, kinds = data["columns"], data["feature_kinds"]
         names = {role: given.get(role) or own[role] for role in ("src", "dst", "t")}

@@ -203,7 +203,7 @@ def train_baseline(
     from pintgn.learn.fit import fit
 
     if run.start is not None:
-        raise BadInput(f"{name} has no weights to begin with as the run has, so it cannot be trained beside it.")
+        raise BadInput(f"{name} has no initial weights as the run has, so it cannot be trained as its baseline.")
     if progress is not None:
         progress(0, len(run.parts.trained), f"training {name}")
     same = {key: getattr(run.settings.train, key) for key in SAME}

@@ -72,14 +72,14 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnScaling:
     """Scaling of each column of a matrix; a scale of 0 leaves it alone."""
 
     shift: list[float]
     scale: list[float]
 
     @classmethod
-    def of(cls, matrix: np.ndarray, numbers: list[bool]) -> Columns:
+    def of(cls, matrix: np.ndarray, numbers: list[bool]) -> ColumnScaling:
         """From the rows of the training part. Columns that are 0 or 1 only, or not `numbers`, are left alone."""
         wide = matrix.astype(np.float64)
         shift, scale = wide.mean(0), wide.std(0)
@@ -103,9 +103,9 @@ class Scaling:
     """Fitted scaling of a log's features; None where there is nothing to do."""
 
     vocabulary: Vocabulary | None = None
-    features: Columns | None = None
-    node_updates: Columns | None = None
-    node_features: Columns | None = None
+    features: ColumnScaling | None = None
+    node_updates: ColumnScaling | None = None
+    node_features: ColumnScaling | None = None
 
     @classmethod
     def of(cls, train: EventLog, scale: bool = True) -> Scaling:
@@ -114,16 +114,16 @@ class Scaling:
         vocabulary = Vocabulary.of(train)
         if not scale:
             return cls(vocabulary)
-        found: dict[str, Columns] = {}
+        found: dict[str, ColumnScaling] = {}
         if train.features is not None and len(train):
             matrix = train.features if vocabulary is None else vocabulary(train.features)
             features = train.schema.features if vocabulary is None else vocabulary.met
-            found["features"] = Columns.of(matrix, [f.kind != "onehot" for f in features for _ in range(f.width)])
+            found["features"] = ColumnScaling.of(matrix, [f.kind != "onehot" for f in features for _ in range(f.width)])
         if train.node_updates is not None and len(train.node_updates):
-            found["node_updates"] = Columns.of(train.node_updates, [True] * train.node_updates.shape[1])
+            found["node_updates"] = ColumnScaling.of(train.node_updates, [True] * train.node_updates.shape[1])
         if train.node_features is not None:
             known = np.unique(np.concatenate([train.src, train.dst]))
-            found["node_features"] = Columns.of(train.node_features[known], [True] * train.node_features.shape[1])
+            found["node_features"] = ColumnScaling.of(train.node_features[known], [True] * train.node_features.shape[1])
         return cls(vocabulary, **found)
 
     def event_features(self, matrix: np.ndarray) -> np.ndarray:

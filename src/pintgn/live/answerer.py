@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pintgn.live.live import Live
-    from pintgn.live.recommend import Request
+    from pintgn.live.recommend import RecommendRequest
 
 SCORED, NODES = 10_000, 2_000
 """Pairs scored at once, and nodes embedded at once; no answer depends on it."""
@@ -75,7 +75,7 @@ class Answerer:
         return (self.embeddings(nodes, when) for nodes in pieces)
 
     def recommendations(
-        self, live: Live, ids: list[Any], request: Request, progress: Callable[[int, int], None]
+        self, live: Live, ids: list[Any], request: RecommendRequest, progress: Callable[[int, int], None]
     ) -> pa.Table:
         """See `Live.recommend_many`."""
         from pintgn.live.recommend import recommend_rows

@@ -22,7 +22,7 @@ from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.live.nodes import Destinations, Names, NodeTable
 from pintgn.live.observing import NO_LOCK, Retention, batch_of, check_order, observe_batch, observe_table
 from pintgn.live.prequential import prequential_of
-from pintgn.live.recommend import Recommendation, Request, next_slope, sources
+from pintgn.live.recommend import Recommendation, RecommendRequest, next_slope, sources
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
@@ -294,7 +294,7 @@ class Live:
         """`recommend` for many sources, or `"all"` who have acted so far, as one table with a row for each destination;
         `progress` is True for a bar, or called with how many sources are done, and of how many."""
         assert callable(progress)  # by `takes_progress`
-        request = Request(k, at, among, exclude_met, active_since, exact, relation)
+        request = RecommendRequest(k, at, among, exclude_met, active_since, exact, relation)
         return self.answerer.recommendations(self, sources(self, src, relation, at), request, progress)
 
     def explain(

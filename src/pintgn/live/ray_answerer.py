@@ -14,7 +14,7 @@ from pintgn.events.log import Query
 from pintgn.live.answerer import Answerer
 from pintgn.live.live import Live
 from pintgn.live.live import open as open_run
-from pintgn.live.recommend import Request
+from pintgn.live.recommend import RecommendRequest
 from pintgn.workers.jobs import Jobs
 
 SHARES = 4
@@ -46,7 +46,7 @@ class RayAnswerer(Answerer):
         return self._map("answerer.embeddings", ((nodes, when) for nodes in pieces))
 
     def recommendations(
-        self, live: Live, ids: list[Any], request: Request, progress: Callable[[int, int], None]
+        self, live: Live, ids: list[Any], request: RecommendRequest, progress: Callable[[int, int], None]
     ) -> pa.Table:
         rows, found = self._rows(ids), []
         for one in self._map("recommend_many", ((ids[some],) for some in rows), **vars(request)):

@@ -40,7 +40,7 @@ class Recommendation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Request:
+class RecommendRequest:
     """A request for recommendations; the fields are the arguments of `Live.recommend`."""
 
     k: int = 10
@@ -62,7 +62,7 @@ class Pool:
         request: `among` whom; whether those are left out whom the source has met, or who have not been active.
     """
 
-    def __init__(self, live: Live, src: Sequence[Any], at: Any, request: Request):
+    def __init__(self, live: Live, src: Sequence[Any], at: Any, request: RecommendRequest):
         among, active_since, side = request.among, request.active_since, side_of(live, request.relation)
         self.live, self.at, self.exclude_met = live, at, request.exclude_met
         self.without_self = among is None and not live.destinations.loops_before(at)
@@ -133,7 +133,9 @@ class Pool:
         allowed[rows[inside][columns >= 0], columns[columns >= 0]] = False
 
 
-def recommend_rows(live: Live, ids: list[Any], request: Request, progress: Callable[[int, int], None]) -> pa.Table:
+def recommend_rows(
+    live: Live, ids: list[Any], request: RecommendRequest, progress: Callable[[int, int], None]
+) -> pa.Table:
     """The table of `Live.recommend_many`, for sources whose ids have been read."""
     if request.k < 1:
         raise BadInput(f"k={request.k}; at least one is recommended.")

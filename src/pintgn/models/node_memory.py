@@ -159,12 +159,12 @@ class Memory(nn.Module):
         applied = self._applied(state, nodes)
         state.grow(int(nodes[-1]) + 1)
         none = np.zeros((len(block), 2, 0), np.float32)
-        beside = none if context is None else context.numpy(force=True)
+        context_rows = none if context is None else context.numpy(force=True)
         features = none[:, 0] if block.features is None else block.features
         work = np.empty(len(nodes), block.t.dtype), np.empty(len(nodes), np.int64)
         with state.on_cpu(nodes) as (rows, columns):
             leave: Any = kernels.leave_messages
             leave(
-                rows, ends, block.t, applied.numpy(force=True), beside, features, self.aggregate == "last",
+                rows, ends, block.t, applied.numpy(force=True), context_rows, features, self.aggregate == "last",
                 time_unit, *columns.values(), *work,
             )  # fmt: skip

@@ -117,8 +117,8 @@ class Adjacency:
         """
         own = ON if numbers is None else as_ids(numbers, "numbers", what="event numbers")
         own = np.atleast_1d(own)
-        beside = {"numbers": None if numbers is None else own, "ties": ties}
-        src, dst, t = as_events(src, dst, t, self._clock, self._time, **beside)
+        further = {"numbers": None if numbers is None else own, "ties": ties}
+        src, dst, t = as_events(src, dst, t, self._clock, self._time, **further)
         if not t.size:
             return self._events
         least = np.append(self._events, own[:-1] + 1)  # each number follows the one before
@@ -245,8 +245,8 @@ class Adjacency:
         each list is cut on its own: `recent` with k <= keep_last and t after the clock is unchanged, older or
         wider questions see less; `last` and `count_pair` still find an event that either end remembers. Clock, event
         numbers and nodes stay; draws of `uniform` and walks change where their candidates do. Frees the memory.
-        With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
-        t = clock, which does not see them, is answered as before, too.
+        With `spare_newest`, entries at the clock's own time are kept in addition to the `keep_last`, so that a question
+        at t = clock, which does not see them, is answered as before, too.
         """
         keep = np.iinfo(np.int64).max if keep_last is None else at_least(keep_last, 0, "keep_last")
         floor = as_times(0 if before_t is None else before_t, self._time, "before_t")

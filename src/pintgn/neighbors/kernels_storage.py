@@ -285,11 +285,11 @@ def kept_lengths(heads, times, keep_last, spared, clock, floored, floor, out):
     `spared` entries at the clock's own time are not counted.
     """
     for v in range(heads.shape[0]):
-        first, length, beside = heads[v, 0], heads[v, 1], 0
-        while spared and beside < length and times[first + beside] == clock:
-            beside += 1
-        if length - beside > keep_last:
-            length = keep_last + beside
+        first, length, at_clock = heads[v, 0], heads[v, 1], 0
+        while spared and at_clock < length and times[first + at_clock] == clock:
+            at_clock += 1
+        if length - at_clock > keep_last:
+            length = keep_last + at_clock
         if floored:
             low, high = 0, length
             while low < high:

@@ -92,13 +92,13 @@ def as_times(value: ArrayLike, dtype: np.dtype | None, name: str = "t") -> np.nd
 
 
 def as_events(
-    src: ArrayLike, dst: ArrayLike, t: ArrayLike, clock: Any, dtype: np.dtype | None, **beside: np.ndarray | None
+    src: ArrayLike, dst: ArrayLike, t: ArrayLike, clock: Any, dtype: np.dtype | None, **further: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Three equally long columns (or three numbers), in order of time and not before the clock.
 
-    `beside` are further columns, which must be as long.
+    `further` are further columns, which must be as long.
     """
-    given = {"src": as_ids(src, "src"), "dst": as_ids(dst, "dst"), "t": as_times(t, dtype)} | beside
+    given = {"src": as_ids(src, "src"), "dst": as_ids(dst, "dst"), "t": as_times(t, dtype)} | further
     columns = {name: np.atleast_1d(column) for name, column in given.items() if column is not None}
     if columns["t"].ndim != 1 or len({column.shape for column in columns.values()}) > 1:
         shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())

@@ -41,11 +41,11 @@ ONE_END = "Left out of a question that is about the other end alone, such as whe
 BY_NAME = "By name, or a list in the order of the log's feature columns."
 
 
-class Request(Struct, forbid_unknown_fields=True, gc=False):
+class Body(Struct, forbid_unknown_fields=True, gc=False):
     """A JSON object that rejects unknown fields."""
 
 
-class Promotion(Request):
+class Promotion(Body):
     """`POST /models`: a run's folder, as the service sees it, or back to the run before."""
 
     run: str | None = None
@@ -264,7 +264,7 @@ class Requests:
 
 
 def _struct(name: str, fields: list[Any]) -> Any:
-    return defstruct(name, fields, bases=(Request,))
+    return defstruct(name, fields, bases=(Body,))
 
 
 def _optional(**fields: Any) -> list[Any]:

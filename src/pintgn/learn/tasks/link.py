@@ -199,7 +199,7 @@ class Link(Task):
         found: dict[str, Callable[[EventLog], Stream]] = {}
         for name in (other for other in how.baselines if other != run.settings.name):
             if model_class(name).forward is Model.forward:
-                raise BadInput(f"{name} does not score links, so it cannot be measured beside {run.settings.name}.")
+                raise BadInput(f"{name} does not score links, so it cannot be a baseline of {run.settings.name}.")
             if name in HEURISTICS:
                 found[name] = lambda before, name=name: self.baseline_stream(  # type: ignore[misc]
                     name, run, how.parts, how.schema, before, known()
