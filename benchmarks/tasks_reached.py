@@ -30,7 +30,7 @@ from paper.paired import Paired
 from paper.results import circumstances, made_by
 from pintgn.learn.measure import train_baseline
 from pintgn.learn.metrics import by_novelty, rank_metrics
-from pintgn.learn.relation_ranks import both_ways
+from pintgn.learn.relation_ranks import both_directions
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tasks.relation import Related
@@ -139,7 +139,7 @@ def ranked(runs: dict[str, Run], most: int) -> tuple[dict[str, Any], dict[str, A
     ranks = {name: task.ranks(stream, parts.test, parts, most) for name, stream in streams.items()}  # type: ignore[attr-defined]
     new, mine = ranks["pint"][1], ranks["pint"][0][0]
     query, chosen = (
-        both_ways(parts.test),
+        both_directions(parts.test),
         np.linspace(0, len(parts.test) - 1, min(most, len(parts.test))).astype(np.int64),
     )
     assert query.given is not None

@@ -12,7 +12,7 @@ from pintgn.errors import BadInput, UnknownName
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import fit as fitting
 from pintgn.learn import relation_ranks
-from pintgn.learn.relation_ranks import both_ways, entities, filtered_ranks
+from pintgn.learn.relation_ranks import both_directions, entities, filtered_ranks
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tasks import relation as task_module
@@ -61,7 +61,7 @@ def after(run, log, events):
 
 def test_a_question_names_its_relation_and_the_inverse_one(run):
     log = run.parts.log
-    query, kinds = both_ways(log[:5]), run.task.kinds
+    query, kinds = both_directions(log[:5]), run.task.kinds
     assert kinds == 4  # three relations, and none of them
     assert (query.src[:5] == log.src[:5]).all()
     assert (query.src[5:] == log.dst[:5]).all()
@@ -96,7 +96,7 @@ def test_ranking_equals_scoring_pair_by_pair(positions):
     log = facts()
     run = Run(settings := asked(model={"positions": positions, "pair_history": True}), 0, log, settings.make_model())
     stream = after(run, run.parts.log, 300)
-    query = both_ways(run.parts.log[300:310])
+    query = both_directions(run.parts.log[300:310])
     among = np.broadcast_to(np.arange(12), (len(query), 12))
     many = np.repeat(np.arange(len(query)), 12)
     with torch.no_grad():
@@ -125,7 +125,7 @@ def test_no_answer_knows_what_happens_at_its_time_or_later(name):
     parts, model = run.parts, Recurrency() if name == "recurrency" else run.model
     model.prepare(parts.trained)
     begin = int(np.searchsorted(log.t, log.t[200], "left"))
-    query = both_ways(parts.log)[np.r_[begin : begin + 3, len(log) + begin : len(log) + begin + 3]]
+    query = both_directions(parts.log)[np.r_[begin : begin + 3, len(log) + begin : len(log) + begin + 3]]
     answers = []
     for read in (parts.log, scrambled(parts.log, begin)):
         stream = pintgn.Stream(model, run.schema)
@@ -273,7 +273,7 @@ def test_negatives_are_earlier_answers_and_known_to_be_false(run):
     some = log[-60:]
     queries, chance = drawn.questions(some, 3, np.random.default_rng(0))
     assert len(queries) == 7
-    truth, everything = queries[0], both_ways(log)
+    truth, everything = queries[0], both_directions(log)
     columns = (everything.src, everything.given[:, 0], everything.dst, everything.t)
     held = {*zip(*(column.tolist() for column in columns), strict=True)}
     for k, query in enumerate(queries[1:], 1):
@@ -327,7 +327,7 @@ def test_forgetting_keeps_relations_with_their_events(run):
     stream.forget(keep_last=3)
     held = stream.history.relations
     assert len(held.sources) == stream.events
-    query = both_ways(run.parts.log[300:305])
+    query = both_directions(run.parts.log[300:305])
     with torch.no_grad():
         assert torch.isfinite(stream.score(query)).all()
 

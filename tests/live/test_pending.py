@@ -224,7 +224,7 @@ def test_so_many_answers_and_so_many_numbers_wait(numbers, offset, monkeypatch):
     monkeypatch.setattr(pending, "NUMBERS", 24)
     most, kept = {1: 10, 4: 6}[numbers], pending.PendingAnswers()
     for k in range(most + offset):
-        kept.keep(pending.Event(k, k, k, 0), pending.Kept(k, [0.0] * numbers))
+        kept.keep(pending.Event(k, k, k, 0), pending.PendingAnswer(k, [0.0] * numbers))
     assert len(kept) == min(most, most + offset)
     assert kept.given_up == max(0, offset)
     assert next(iter(kept.kept)).src == max(0, offset)

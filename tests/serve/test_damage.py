@@ -14,7 +14,7 @@ from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.serve.export import whole_log
+from pintgn.serve.export import full_log
 from pintgn.serve.high_water import SLOT, HighWater, Mark
 from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.store_backup import back_up
@@ -99,7 +99,7 @@ def test_a_lost_event_costs_one_event_once_that_is_accepted(run_folder, columns,
     with restarted(run_folder, folder) as service:
         assert not service.reports
         assert_same_state(service.live, control)
-        assert len(whole_log(service.live, service.store)) == 699
+        assert len(full_log(service.live, service.store)) == 699
 
 
 def test_snapshots_that_have_seen_what_is_missing_go_with_it(run_folder, columns, tmp_path, killed):

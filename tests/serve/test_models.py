@@ -21,7 +21,7 @@ from pintgn.serve import answers
 from pintgn.serve import models as models_module
 from pintgn.serve import writer as writer_module
 from pintgn.serve.api import create_app
-from pintgn.serve.export import whole_log
+from pintgn.serve.export import full_log
 from pintgn.serve.limits import NotWriter, Options
 from pintgn.serve.model_history import FILE, open_models
 from pintgn.serve.models import promote
@@ -102,7 +102,7 @@ def test_a_candidate_takes_over_and_is_as_if_it_had_always_served(run_folder, co
         service.observe(as_events(columns, 600, 700))
         assert service.live.events == 700
         assert_same_state(service.live, after(path, columns, 700, covered))
-        assert len(whole_log(service.live, service.store)) == 700
+        assert len(full_log(service.live, service.store)) == 700
     with opened(run_folder, where) as service:  # and after a restart, whichever run is named
         assert service.run.folder.path == path
         assert service.replayed == 0, "from a snapshot of its own"

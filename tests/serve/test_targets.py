@@ -15,7 +15,7 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.api import create_app
 from pintgn.serve.event_store import batch_of, checksums, columns
-from pintgn.serve.export import whole_log
+from pintgn.serve.export import full_log
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.service import Service
@@ -261,7 +261,7 @@ def test_an_export_has_targets_and_when_they_became_known(folder, payments, new_
     with Service(Run.open(folder), new_store(), Options(evaluate_every=0)) as service:
         with TestClient(create_app(service)) as client:
             sent(client, payments, TRAINED, TRAINED + 40)
-        found = whole_log(service.live, service.store)
+        found = full_log(service.live, service.store)
     columns = found.schema.feature_columns()
     first, second = (columns.index(f"fraud={word}") for word in (False, True))
     assert len(found) == TRAINED + 40

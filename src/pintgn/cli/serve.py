@@ -161,9 +161,9 @@ def _stored(run: Path, where: str | Path) -> Any:
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
     from pintgn.ingest.read import write_events
-    from pintgn.serve.export import whole_log
+    from pintgn.serve.export import full_log
 
-    log = whole_log(service.live, service.store)
+    log = full_log(service.live, service.store)
     write_events(log, path)
     facts = {"output": path, "events": len(log), "live_events": service.store.total}
     answer(as_json, facts, f"{path}: {log!r}, {service.store.total:,} of them live")

@@ -16,12 +16,12 @@ Bar = Callable[[], AbstractContextManager[Any]]
 
 
 def silent(*_: Any, **__: Any) -> None:
-    """Keep quiet."""
+    """A callback that does nothing."""
 
 
 @contextmanager
-def shown(progress: Any, bar: Bar) -> Iterator[Callable[..., None]]:
-    """The function that a `progress` means."""
+def progress_callback(progress: Any, bar: Bar) -> Iterator[Callable[..., None]]:
+    """Context that gives the callback for a `progress` argument."""
     if callable(progress):
         yield progress
     elif progress is True:
@@ -41,7 +41,7 @@ def takes_progress(bar: Bar) -> Callable[[Function], Function]:
 
         @functools.wraps(function)
         def called(*arguments: Any, progress: Any = usual, **options: Any) -> Any:
-            with shown(progress, bar) as call:
+            with progress_callback(progress, bar) as call:
                 return function(*arguments, progress=call, **options)
 
         return cast(Function, called)

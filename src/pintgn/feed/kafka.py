@@ -39,7 +39,7 @@ class KafkaSource(Source):
         try:
             self.consumer = self.kafka.Consumer(config, logger=_Quiet())
         except self.kafka.KafkaException as error:
-            raise BadInput(f"Kafka: {_said(error)}.") from None
+            raise BadInput(f"Kafka: {_error_message(error)}.") from None
         self.next: dict[int, int] = {}  # of each partition, the offset that comes next
         self.ended: set[int] = set()
         try:
@@ -59,7 +59,7 @@ class KafkaSource(Source):
             for one in self.consumer.committed(new, timeout=TIMEOUT) if new else []:
                 self.next[one.partition] = 0 if self.from_start or one.offset < 0 else one.offset
         except self.kafka.KafkaException as error:
-            raise BadFile(f"Kafka: {_said(error)}.") from None
+            raise BadFile(f"Kafka: {_error_message(error)}.") from None
         if new:
             self.consumer.assign(
                 [
@@ -106,5 +106,5 @@ class _Quiet:
         pass
 
 
-def _said(error: Any) -> str:
+def _error_message(error: Any) -> str:
     return error.args[0].str().rstrip(".")

@@ -21,7 +21,7 @@ from pintgn.events.columns import first_true, is_text
 from pintgn.events.log import EventLog
 from pintgn.events.moment import read_time, read_times
 from pintgn.events.schema import ADD, LATEST, LATEST_ASKED, NODE, Schema, beyond
-from pintgn.ingest.encode import Unseen, encode_features, shown
+from pintgn.ingest.encode import Unseen, as_text, encode_features
 from pintgn.ingest.ops import MEANING, REMOVE
 
 LONGEST_ID = 1_000
@@ -204,7 +204,7 @@ class Codec:
             return f" has no {name}"
         kinds: tuple[type, ...] = (str,) if self.text else (int,)
         if type(id) not in kinds:
-            return f": node ids here are {self.id_kind}, given {name}={shown(id)}"
+            return f": node ids here are {self.id_kind}, given {name}={as_text(id)}"
         if self.text and not 0 < len(id) <= LONGEST_ID:
             return f": an id has 1 to {LONGEST_ID:,} characters; {name} has {len(id):,}"
         if self.text and not is_unicode(id):
@@ -219,7 +219,7 @@ class Codec:
         """One time that is asked about, in the log's count."""
         found = read_time(value, self.schema.time, self.dtype)
         if not -LATEST_ASKED <= found <= LATEST_ASKED:
-            raise BadInput(f"times are within ±{LATEST_ASKED:.3g}, given {shown(value)}.")
+            raise BadInput(f"times are within ±{LATEST_ASKED:.3g}, given {as_text(value)}.")
         return found
 
     def times(self, given: list[Any]) -> np.ndarray:
@@ -233,7 +233,7 @@ class Codec:
         dates = read_times(given, self.schema.time) if kinds == {str} and self.dtype.kind == "i" else None
         found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype) if dates is None else dates
         if (far := beyond(found)) >= 0:
-            raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
+            raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {as_text(given[far])}.")
         return found
 
     def _time(self, value: Any, row: int) -> Any:
@@ -255,13 +255,13 @@ class Codec:
             code = MEANING.get(str(op).strip().lower()) if isinstance(op, str | int) else None
             if self.schema.op is None and code != ADD:
                 raise BadInput(
-                    f"event {row} has op={shown(op)}; this run was trained on a log of additions only. "
+                    f"event {row} has op={as_text(op)}; this run was trained on a log of additions only. "
                     "Train on a log with an op column to send deletions."
                 )
             if code is None or code == REMOVE:
                 near = suggest(op, ["add", "delete", "node"]) if isinstance(op, str) else ""
                 extra = " Send a deletion for each of its edges." if code == REMOVE else near
-                raise BadInput(f"event {row} has op={shown(op)}; an op is add, delete or node.{extra}")
+                raise BadInput(f"event {row} has op={as_text(op)}; an op is add, delete or node.{extra}")
             found[row] = code
         return None if self.schema.op is None else found
 

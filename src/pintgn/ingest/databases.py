@@ -91,7 +91,7 @@ class QuerySource(Source):
         except (BadInput, BadFile):
             raise
         except self.errors as error:
-            said = said_by(str(error))
+            said = driver_message(str(error))
             if DAMAGED.search(said):
                 raise BadFile(f"{self.home} is damaged: {said}. Copy it again.") from error
             near = ""
@@ -113,7 +113,7 @@ class QuerySource(Source):
         raise NotImplementedError
 
 
-def said_by(message: str) -> str:
+def driver_message(message: str) -> str:
     """A database's message without the prefixes of its driver."""
     message = re.sub(
         r"^[A-Z_]+: |\[libpq\] |Failed to \w+ query: |could not begin COPY: |Execution error \[\w+\]: ", "", message
@@ -224,7 +224,7 @@ class DuckDBSource(QuerySource):
         try:
             connection = duckdb.connect(str(self.path), read_only=True)
         except duckdb.Error as error:
-            raise BadFile(f"{self.home} cannot be opened: {said_by(str(error))}.") from error
+            raise BadFile(f"{self.home} cannot be opened: {driver_message(str(error))}.") from error
         with contextlib.closing(connection):
             if (relation := connection.sql(sql)) is None:
                 raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
@@ -278,7 +278,7 @@ class PostgresSource(QuerySource):
         secrets = re.findall(r"^\w+://[^:/@]*:([^@/]*)@|password=([^&]*)", self.address)
         for secret in {form for found in secrets for one in found for form in (one, unquote(one)) if form}:
             message = message.replace(secret, "…")
-        said = said_by(message.replace("Failed to connect: ", ""))
+        said = driver_message(message.replace("Failed to connect: ", ""))
         said = re.sub(r'connection to server (?:at|on socket) ".*?"(?: \(.*?\))?(?:, port \d+)? failed: ', "", said)
         advice = ""
         if "password" in said or "authentication" in said:

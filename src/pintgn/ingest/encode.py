@@ -108,7 +108,7 @@ def _encoded(
         elif one is None and not features:
             one = []
         elif not isinstance(one, list | tuple):
-            what = "no features" if one is None else f"features={shown(one)}"
+            what = "no features" if one is None else f"features={as_text(one)}"
             raise BadInput(f"event {row} has {what}; this run expects {_some(known)}.")
         if len(one) != len(known):
             raise BadInput(f"event {row} has {len(one)} features; {len(known)} are expected: {_some(known)}.")
@@ -130,7 +130,7 @@ def _encoded_column(
         return np.array(values, np.float64)[:, None]
     for value, row in zip(values, rows, strict=True):
         if not isinstance(value, str | int | float | np.generic):
-            raise BadInput(f"event {row}: {feature.name!r} is a category, given {shown(value)}.")
+            raise BadInput(f"event {row}: {feature.name!r} is a category, given {as_text(value)}.")
     if feature.kind == "hash":
         bits = signs(hashes(values))
         bits[[value == "" for value in values]] = 0
@@ -157,7 +157,7 @@ def _optional_column(
 def _number(value: Any, name: str, row: int) -> float:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not -LARGEST <= value <= LARGEST:  # compared before it is converted: a whole number may be huge
-        raise BadInput(f"event {row}: {name!r} is a finite number in single precision, given {shown(value)}.")
+        raise BadInput(f"event {row}: {name!r} is a finite number in single precision, given {as_text(value)}.")
     return float(value)
 
 
@@ -177,10 +177,10 @@ def only(given: Mapping[str, Any], known: Sequence[str], what: str, kind: str = 
     """Refuse unknown names, with the near miss."""
     for name in given:
         if name not in known:
-            raise UnknownName(f"{what} has a {kind} {shown(name)}, which is unknown.{suggest(name, known)}")
+            raise UnknownName(f"{what} has a {kind} {as_text(name)}, which is unknown.{suggest(name, known)}")
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value in an error message: short, and harmless to print."""
     try:
         text = json.dumps(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pintgn.display.progress import counting, shown
+from pintgn.display.progress import counting, progress_callback
 from pintgn.errors import BadInput
 from pintgn.events.columns import is_text, plain, try_cast
 from pintgn.events.log import EventLog
@@ -103,7 +103,7 @@ def read_events(
         roles["label"], features, columns = _read_predicted(opened, roles["label"], features, columns)
     plan = Plan(bipartite=bipartite, like=like, cleaning=cleaning, format=format)
     _assign(plan, opened, roles, features, columns)
-    with shown(progress, counting("reading", "events")) as report:
+    with progress_callback(progress, counting("reading", "events")) as report:
         built = build(opened, plan, report)
     nodes = (
         None if columns.nodes is None else open_source(columns.nodes, ["id"], format=FileFormat(charset=format.charset))

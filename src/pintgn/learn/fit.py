@@ -110,7 +110,7 @@ def fit(
         return completed(run, negatives, refit, progress)
     with run_folder.locked():
         if run_folder.holds_run:
-            run = found_run(run_folder, chosen, seed, log, made, resume, start)
+            run = existing_run(run_folder, chosen, seed, log, made, resume, start)
             check_negatives(run, negatives, refit)
         else:
             run.prepare()
@@ -282,7 +282,7 @@ def check_negatives(run: Run, negatives: Negatives | None, refit: bool) -> None:
         raise BadInput(f"the run in {run.folder.path} was begun with {begun}; {what} `negatives`.")
 
 
-def found_run(
+def existing_run(
     run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool, start: Start | None
 ) -> Run:
     """The run in a folder, if it is the requested one."""

@@ -64,7 +64,7 @@ class Parts:
         return cls(log, train, validation, final, trained, seen_nodes(train, masked))
 
     @classmethod
-    def whole(cls, log: EventLog) -> Parts:
+    def unsplit(cls, log: EventLog) -> Parts:
         """All of a log to train on: nothing hidden, nothing left to evaluate on."""
         nothing = log[len(log) :]
         return cls(log, log, nothing, nothing, log, seen_nodes(log, np.zeros(log.nodes, bool)))

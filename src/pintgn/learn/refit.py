@@ -38,7 +38,7 @@ class Refit(Run):
 
     @cached_property
     def parts(self) -> Parts:
-        return Parts.whole(self.view(self.log))
+        return Parts.unsplit(self.view(self.log))
 
     @cached_property
     def fingerprint(self) -> str:

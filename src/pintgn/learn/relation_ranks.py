@@ -38,8 +38,8 @@ def entities(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
     return destinations(log), np.flatnonzero(met)
 
 
-def both_ways(events: EventLog) -> Query:
-    """The questions of events, (2e,): first which destination, then, by the inverse relation, which source."""
+def both_directions(events: EventLog) -> Query:
+    """The questions of events, (2e,): first about the destination, then, by the inverse relation, about the source."""
     query = events.query
     assert query.given is not None
     assert events.schema.relation is not None
@@ -56,8 +56,8 @@ def filtered_ranks(
     only: np.ndarray | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> np.ndarray:  # (models, 2e)
-    """The filtered rank of the answer to each question about a part's scored events, in the order of `both_ways`, while
-    the stream moves through it. A tie counts half. NaN for events that a mask `only` leaves out.
+    """The filtered rank of the answer to each question about a part's scored events, in the order of `both_directions`,
+    while the stream moves through it. A tie counts half. NaN for events that a mask `only` leaves out.
 
     Args:
         pools: candidates in each direction; see `entities`. Every answer is among them.
@@ -94,7 +94,7 @@ def filtered_ranks(
 
 def _ranks_at(events: EventLog, rows: np.ndarray, pools: tuple[np.ndarray, np.ndarray], score: Score) -> np.ndarray:
     """Ranks (models, 2 rows) for some of the events of one time."""
-    query = both_ways(events)
+    query = both_directions(events)
     assert query.given is not None
     kinds = int(query.given.max(initial=0)) + 1
     key = query.src * np.int64(kinds) + query.given[:, 0].astype(np.int64)

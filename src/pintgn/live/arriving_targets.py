@@ -15,7 +15,7 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import Feature
 from pintgn.ingest.late_targets import TargetBatch, column_hash, target_number
-from pintgn.live.pending import Event, Kept
+from pintgn.live.pending import Event, PendingAnswer
 from pintgn.neighbors.contents import Contents, contents
 
 if TYPE_CHECKING:
@@ -113,12 +113,14 @@ def events_of_targets(live: Live, events: Events, rows: np.ndarray) -> list[Even
     return found
 
 
-def kept_answers(live: Live, events: Events, rows: np.ndarray, numbers: np.ndarray, answers: np.ndarray) -> list[Kept]:
+def pending_answers(
+    live: Live, events: Events, rows: np.ndarray, numbers: np.ndarray, answers: np.ndarray
+) -> list[PendingAnswer]:
     """Answers about some events, each with its truth where the target is known with its event."""
     truth = live.task.truth_of(events.late[rows]).tolist() if events.late is not None else [math.nan] * len(rows)
     known = (events.t if events.known is None else events.known)[rows].tolist()
     return [
-        Kept(number, answer) if math.isnan(true) else Kept(number, answer, when, true)
+        PendingAnswer(number, answer) if math.isnan(true) else PendingAnswer(number, answer, when, true)
         for number, answer, true, when in zip(numbers.tolist(), answers.tolist(), truth, known, strict=True)
     ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pintgn.display.progress import counting, shown
+from pintgn.display.progress import counting, progress_callback
 from pintgn.errors import BadInput
 from pintgn.events.store import writing_table
 from pintgn.models.base import Model
@@ -72,12 +72,12 @@ def embed_many(live: Live, ids: Iterable[Any] | str, at: Any, side: str, progres
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             report(done, len(nodes))
 
-    def shown_batches() -> Iterator[pa.RecordBatch]:
-        with shown(progress, counting("embedding", "nodes")) as report:
+    def reported_batches() -> Iterator[pa.RecordBatch]:
+        with progress_callback(progress, counting("embedding", "nodes")) as report:
             yield from batches(report)
 
-    with shown(progress, nullcontext):  # what cannot be shown is refused now, not when the first batch is read
-        return pa.RecordBatchReader.from_batches(schema, shown_batches())
+    with progress_callback(progress, nullcontext):  # a wrong one is refused now, not with the first batch
+        return pa.RecordBatchReader.from_batches(schema, reported_batches())
 
 
 def _notes(live: Live, nodes: np.ndarray) -> pa.Array:

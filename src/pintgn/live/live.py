@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.display.progress import counting, shown, takes_progress
+from pintgn.display.progress import counting, progress_callback, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.ingest.codec import Codec, EventBatch
@@ -125,7 +125,7 @@ class Live:
         if isinstance(events, EventLog):
             raise BadInput("an EventLog has node numbers of its own; pass its file, or log.to_table().")
         if not isinstance(events, Sequence) or isinstance(events, str | bytes):
-            with shown(progress, counting("observing", "events")) as report:
+            with progress_callback(progress, counting("observing", "events")) as report:
                 return observe_table(self, events, report)
         if not len(events):
             return 0

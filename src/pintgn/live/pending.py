@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 
 @dataclass
-class Kept:
+class PendingAnswer:
     """An answer whose truth is not known yet."""
 
     number: int  # of its event
@@ -47,14 +47,14 @@ class PendingAnswers:
     """Answers by event, the oldest first."""
 
     def __init__(self) -> None:
-        self.kept: dict[Event, Kept] = {}
+        self.kept: dict[Event, PendingAnswer] = {}
         self.given_up = 0
         self._due: list[tuple[Any, int, Event]] = []
 
     def __len__(self) -> int:
         return len(self.kept)
 
-    def keep(self, event: Event, kept: Kept) -> None:
+    def keep(self, event: Event, kept: PendingAnswer) -> None:
         """Add an answer; its event is newer than those of all others."""
         self.kept[event] = kept
         if kept.known is not None:
@@ -87,7 +87,7 @@ class PendingAnswers:
         """Restore the result of `facts`."""
         self.given_up = given_up
         for src, dst, t, rank, number, known, truth, *answer in rows:
-            self.kept[Event(src, dst, t, rank)] = kept = Kept(number, answer, known, truth)
+            self.kept[Event(src, dst, t, rank)] = kept = PendingAnswer(number, answer, known, truth)
             if kept.known is not None:
                 self._due.append((kept.known, number, Event(src, dst, t, rank)))
         heapq.heapify(self._due)

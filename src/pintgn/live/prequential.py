@@ -20,9 +20,9 @@ from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.task import Answers
-from pintgn.live.arriving_targets import events_of_targets, kept_answers
+from pintgn.live.arriving_targets import events_of_targets, pending_answers
 from pintgn.live.difference import auc_of
-from pintgn.live.pending import Event, Kept, PendingAnswers
+from pintgn.live.pending import Event, PendingAnswer, PendingAnswers
 from pintgn.models.history_view import Events
 
 if TYPE_CHECKING:
@@ -217,14 +217,14 @@ class AnswerPrequential(Prequential):
         found = live.stream.advance(events, asked).numpy(force=True)
         if len(rows):
             found = live.task.calibrated(found, live.run.answer_calibration)
-            kept = kept_answers(live, events, rows, block.numbers[rows], found)
+            kept = pending_answers(live, events, rows, block.numbers[rows], found)
             for event, one in zip(named, kept, strict=True):
                 self.add_answer(event, one)
         if self.active:
             self.evaluate(events.t[-1].item())
         return np.full(len(block.numbers), np.nan, np.float32)
 
-    def add_answer(self, event: Event, kept: Kept) -> None:
+    def add_answer(self, event: Event, kept: PendingAnswer) -> None:
         """Take in the answer about an event, after those about earlier ones; it is kept until its truth is known."""
         self.evaluate(event.t)
         if np.isfinite(kept.answer).all():

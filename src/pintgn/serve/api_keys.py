@@ -122,7 +122,7 @@ class Keys:
             self._refresh(stamp)
         if not self.required:
             return None
-        digest = hashlib.sha256(_given_key(headers).encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256(_request_key(headers).encode("utf-8", "surrogateescape")).hexdigest()
         if digest not in self._known:
             said, how = "the API key is missing or wrong.", "Send `Authorization: Bearer KEY`."
             raise NotAllowed(401, "no_key", said, how, WWW_Authenticate="Bearer")
@@ -143,7 +143,7 @@ class Keys:
             self._due[key.sha256] = due + each
 
 
-def _given_key(headers: Mapping[str, str]) -> str:
+def _request_key(headers: Mapping[str, str]) -> str:
     """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" and value else headers.get("x-api-key", "")

@@ -18,7 +18,7 @@ from pintgn.live.nodes import Names
 from pintgn.serve.event_store import Store
 
 
-def whole_log(live: Live, store: Store) -> EventLog:
+def full_log(live: Live, store: Store) -> EventLog:
     """The run's log and every stored event after it, in users' own ids.
 
     Labels are left out: live events have none. Categories that the run did not know count as none of the known ones,

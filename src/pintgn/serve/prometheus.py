@@ -41,10 +41,10 @@ class Metrics:
 
     def text(self, more: Mapping[str, tuple[str, Any]]) -> str:
         """Everything, and gauges of the moment: their names, descriptions and values."""
-        return generate_latest(_Shown(self.registry, more)).decode()
+        return generate_latest(_Exported(self.registry, more)).decode()
 
 
-class _Shown(CollectorRegistry):
+class _Exported(CollectorRegistry):
     """A registry's metrics without the times of their creation, and gauges of the moment."""
 
     def __init__(self, registry: CollectorRegistry, more: Mapping[str, tuple[str, Any]]):

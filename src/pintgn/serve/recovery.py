@@ -37,7 +37,7 @@ def refused(where: str, loss: str, missing: int | None) -> BadFile:
     return BadFile(f"{where}: {loss}. Stop the service, then {', or '.join(steps)}.")
 
 
-def check_whole(store: Store, *, every_event: bool = False) -> None:
+def check_intact(store: Store, *, every_event: bool = False) -> None:
     """Refuse a store that has lost events; with `every_event`, also one that holds damaged ones."""
     damaged = store.inspect()[0] if every_event else []
     said = [store.loss] if store.loss else []
@@ -87,7 +87,7 @@ def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
     t = read_time(after, log.schema.time, log.t.dtype).item()
     store, snapshots, _ = _opened(run, where)
     with store:
-        check_whole(store)
+        check_intact(store)
         clocks = {number: snapshots.clock(number) for number, _ in snapshots.valid()}
         valid = [number for number, clock in clocks.items() if clock is not None and clock <= t]
         last = store.total

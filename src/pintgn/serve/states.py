@@ -18,7 +18,7 @@ from pintgn.live.observing import Retention
 from pintgn.live.snapshot import restore
 from pintgn.serve.event_store import Damaged, Store
 from pintgn.serve.limits import Options
-from pintgn.serve.recovery import check_whole
+from pintgn.serve.recovery import check_intact
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.stream.core import WORTH_RANKING
 
@@ -134,7 +134,7 @@ def started(
     progress: Callable[[str], None],
 ) -> Start:
     """The newest snapshot that can be used, else the run's own log; then every stored event after it."""
-    check_whole(store)
+    check_intact(store)
     begin, dropped = time.perf_counter(), store.dropped
     live: Live | None = None
     for number, folder in snapshots.valid():
@@ -171,7 +171,7 @@ def started(
             replayed += len(batch)
             progress(f"replayed {live.total - first:,} of {store.total - first:,} events")
     except Damaged:
-        check_whole(store, every_event=True)
+        check_intact(store, every_event=True)
         raise
     live.skip_to(store.total)
     return Start(live, number, replayed)

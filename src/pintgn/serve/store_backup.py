@@ -36,7 +36,7 @@ from pintgn.serve.api_keys import FILE as KEYS
 from pintgn.serve.event_store import log_fingerprint
 from pintgn.serve.limits import Options
 from pintgn.serve.model_history import ModelHistory
-from pintgn.serve.recovery import check_whole
+from pintgn.serve.recovery import check_intact
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import FILE, MARK, SqliteStore, connected
@@ -105,7 +105,7 @@ def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
         served = not try_lock(lock)
     if not served:  # what a crash has left is compared with its mark first
         with SqliteStore(store, log, width, dtype, max(snapshots.numbers(), default=0)) as own:
-            check_whole(own)
+            check_intact(own)
     for _ in range(TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -121,7 +121,7 @@ def _copied(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
             raise BadFile(f"{store / FILE} could not be copied: {error}. Restart the service.") from None
         with SqliteStore(folder, log, width, dtype) as made:  # its mark now says what was copied
             made.name = str(store)
-            check_whole(made, every_event=True)
+            check_intact(made, every_event=True)
             found = made.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":  # rows are whole: an index is not
                 raise BadFile(f"{store / FILE}: {found}. Stop the service, then: sqlite3 {store / FILE} REINDEX.")

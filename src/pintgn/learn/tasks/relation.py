@@ -17,7 +17,7 @@ from pintgn.learn.measure import OnBatch
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.protocol import Parts
-from pintgn.learn.relation_ranks import Score, both_ways, entities, filtered_ranks
+from pintgn.learn.relation_ranks import Score, both_directions, entities, filtered_ranks
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.link import Link, compare_part, link_loss
 from pintgn.learn.tasks.task import Groups, Labels, Measurement, Sampler, Task, as_tensor
@@ -193,7 +193,7 @@ class Related(Link):
         pools = entities(parts.until(part))
         found = filtered_ranks(stream, part, pools, score, only, on_batch)
         both = np.tile(only, 2)
-        asked = both_ways(events).given
+        asked = both_directions(events).given
         assert asked is not None
         return found[:, both], np.tile(parts.is_new(events), 2)[both], asked[both, 0].astype(np.int64)
 
@@ -302,7 +302,7 @@ class EarlierAnswers:
         self.width, self.kinds = np.int64(max(log.nodes, 1)), np.int64(2 * events.schema.relation[1])
         self.times = np.unique(events.t)
         self.step = np.int64(len(self.times) + 1)
-        query = both_ways(events)
+        query = both_directions(events)
         self.keys, triple = np.unique(self.triple(query), return_inverse=True)
         rank = np.searchsorted(self.times, query.t)
         self.at = np.unique(triple * self.step + rank)  # which triple holds at which time
@@ -322,7 +322,7 @@ class EarlierAnswers:
     def questions(self, events: EventLog, each: int, rng: np.random.Generator) -> tuple[list[Query], np.ndarray]:
         """The questions of events, as many random and as many earlier answers to each, and for every one of them the
         logarithm of how often it is expected to be drawn; infinite where it is a true answer."""
-        query = both_ways(events)
+        query = both_directions(events)
         question, rank = self.question(query), np.searchsorted(self.times, query.t)
         begin = np.searchsorted(self.answered, question * self.step)
         held = np.searchsorted(self.answered, question * self.step + rank) - begin  # answers strictly before
