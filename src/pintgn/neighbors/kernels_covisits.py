@@ -22,7 +22,7 @@ def goes_out(sent, p, stop):
 
 @inner
 def visitor_slot(keys, node):
-    """Where a visitor is in the table, or the free slot (-1) where it would be; the size is a power of two."""
+    """The slot of a visitor in the table, or the free slot (-1) where it would go; the size is a power of two."""
     mask = np.uint64(keys.shape[0] - 1)
     slot = mix(np.uint64(node)) & mask
     while keys[slot] >= 0 and keys[slot] != node:

@@ -110,8 +110,8 @@ def visible(heads, times, numbers, node, t, before):
 
 @inner
 def pair_slot(keys, u, v):
-    """Where the list of two nodes is, or the free slot (-1) where it would be; the table is never full, its size a
-    power of two."""
+    """The slot of two nodes' list, or the free slot (-1) where it would go; the table is never full, its size a power
+    of two."""
     a, b = min(u, v), max(u, v)
     mask = np.uint64(keys.shape[0] - 1)
     slot = mix(np.uint64(a) << np.uint64(32) | np.uint64(b)) & mask
@@ -192,7 +192,7 @@ def find(ids, first, stop, node):
 
 @inner
 def tally(ids, first, stop, node):
-    """How often [first, stop) names the node."""
+    """The number of entries in [first, stop) that name the node."""
     total = 0
     for p in range(np.uint64(first), np.uint64(stop)):
         total += ids[p] == node
@@ -201,7 +201,7 @@ def tally(ids, first, stop, node):
 
 @inner
 def own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, t, before):
-    """Of two busy nodes, which have a list of their own: the entries that a query may see, and True."""
+    """For two busy nodes, which have a list of their own: the entries that a query may see, and True."""
     if not (is_hub(heads, u, hub) and is_hub(heads, v, hub)):
         return 0, 0, False
     slot = pair_slot(pair_keys, u, v)
@@ -213,7 +213,7 @@ def own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, t, before)
 
 @inner
 def shorter_first(heads, times, numbers, u, v, t, before):
-    """Of two nodes the entries that a query may see, and whom to look for in them; the shorter list comes first.
+    """The visible entries of two nodes and the node to look for in each list, the shorter list first.
 
     Both hold an entry for what they had with each other, so the shorter list will do. Only where trimming was `uneven`
     it may have dropped one of the two: each list keeps its newest, so then the other is read where the first has less.
@@ -264,7 +264,7 @@ def count_pairs(heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, 
 
 @inner
 def going(sent, first, stop, direction):
-    """How many of the entries from `first` to the list's end, at `stop`, go out (direction 1) or come in (0)."""
+    """The number of entries from `first` to the list's end, at `stop`, that go out (direction 1) or come in (0)."""
     out = sent[first] if first < stop else 0
     return out if direction == 1 else stop - first - out
 
@@ -291,8 +291,8 @@ def newest(times, sent, first, stop, direction):
 
 @inner
 def count_list(times, sent, first, stop, now, oldest, counts, dt, within, out, into):
-    """How many entries of a list, from `first` to its end, go out and come in, how long ago at last, and how many are
-    not before each `oldest`; columns `out` and `into` of the answers."""
+    """Outgoing and incoming entries of a list, from `first` to its end: their number, the age of the newest, and how
+    many are not before each `oldest`; columns `out` and `into` of the answers."""
     total = going(sent, first, stop, 1)
     for k in range(oldest.shape[0]):
         end = window_end(times, first, stop, oldest[k])
@@ -342,8 +342,8 @@ def pair_history(
     heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, sent, windows, counts,
     dt, within,
 ):  # fmt: skip
-    """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone else
-    to u, v to anyone, anyone else to v. A self-loop goes out.
+    """Counts, age of the newest, and counts within each window of events: u to v, v to u, u to anyone, anyone else to
+    u, v to anyone, anyone else to v. A self-loop goes out.
 
     What two nodes had with each other stands in a list of their own or in both of theirs, so the shorter one is read;
     see `shorter_first`. The arrays of answers hold zeros.
@@ -374,14 +374,14 @@ def pair_history(
 
 @inner
 def rank_of(ids, first, stop, node):
-    """How many entries of [first, stop) are newer than the first that names the node; -1 where none does."""
+    """The number of entries in [first, stop) newer than the first that names the node; -1 where none does."""
     p = find(ids, first, stop, node)
     return p - first if p < stop else -1
 
 
 @inner
 def distinct(ids, first, stop):
-    """How many nodes [first, stop) names."""
+    """The number of distinct nodes in [first, stop)."""
     total = 0
     for p in range(first, stop):
         total += tally(ids, first, p, ids[p]) == 0

@@ -18,7 +18,7 @@ TRIPLE, NEAR, FAR, ALL = 0, 1, 2, 3
 
 @inner
 def slot_of(keys, a, relation, b):
-    """Where a key's head is, or the free slot where it would be; the table is never full, its size a power of two."""
+    """The slot of a key, or the free slot where it would go; the table is never full, its size a power of two."""
     mask = np.uint64(len(keys) - 1)
     mixed = np.uint64(a + 3) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(b + 7) * np.uint64(0xC2B2AE3D27D4EB4F)
     mixed ^= mixed >> np.uint64(29)
@@ -32,7 +32,7 @@ def slot_of(keys, a, relation, b):
 
 @inner
 def enter(keys, heads, a, relation, b, when, fresh, times, before, counts, partners, used, filled):
-    """One event of a key; its moment is the newest, or a new one. Returns entries and keys used."""
+    """Append one event of a key, to its newest moment or a new one. Returns entries and keys used."""
     slot = slot_of(keys, a, relation, b)
     if keys[slot, 0] == FREE:
         keys[slot, 0], keys[slot, 1], keys[slot, 2] = a, relation, b
@@ -86,7 +86,7 @@ def head_of(keys, heads, a, relation, b):
 
 @inner
 def read(keys, heads, times, before, counts, partners, a, relation, b, t, q, level, count, dt, newest, others):
-    """What a key had strictly before t."""
+    """Counts of a key strictly before t."""
     slot = slot_of(keys, a, relation, b)
     entry = heads[slot] if keys[slot, 0] != FREE else -1
     while entry >= 0 and times[entry] >= t:
@@ -103,7 +103,7 @@ def read(keys, heads, times, before, counts, partners, a, relation, b, t, q, lev
 
 @kernel
 def look_up(u, relation, v, t, inverse, keys, heads, times, before, counts, partners, count, dt, newest, others):
-    """For the triple, the near end, the far end and the relation of each query, what happened strictly before it.
+    """Counts strictly before t of the triple, the near end, the far end and the relation of each query.
 
     Rows that follow each other and share u, relation and t are answered for u and the relation once.
     """

@@ -43,7 +43,7 @@ def next_power(heads, node):
 
 @inner
 def space_needed(heads, free, u, v):
-    """What the arena must have beyond its used part so that both nodes can take one more entry.
+    """The free space that the arena needs so that both nodes can take one more entry.
 
     It is asked for before either moves: a node that had moved when there was no space for the other would, with a
     length that is unchanged, move once more.
@@ -82,7 +82,7 @@ def make_room(heads, ids, times, numbers, sent, free, used, node):
 
 @inner
 def push(heads, ids, times, numbers, sent, free, used, node, other, t, number, goes_out):
-    """A node's newest entry; there is space in the arena."""
+    """Write a node's newest entry; there is space in the arena."""
     make_room(heads, ids, times, numbers, sent, free, used, node)
     p, length = heads[node, 0] - 1, heads[node, 1]
     ids[p], times[p], numbers[p] = other, t, number
@@ -92,14 +92,15 @@ def push(heads, ids, times, numbers, sent, free, used, node, other, t, number, g
 
 @inner
 def turn_to_directions(sent, first, end, stop):
-    """Of the entries first … end - 1 of a list that ends at `stop`: 1 for each that goes out, instead of counts."""
+    """Replace the counts of entries first … end - 1 of a list that ends at `stop` by directions: 1 for each that goes
+    out."""
     for p in range(first, end):
         sent[p] -= sent[p + 1] if p + 1 < stop else 0
 
 
 @inner
 def turn_to_counts(sent, first, end, stop):
-    """The other way round."""
+    """The inverse of `turn_to_directions`."""
     for p in range(end - 1, first - 1, -1):
         sent[p] += sent[p + 1] if p + 1 < stop else 0
 
@@ -280,7 +281,7 @@ def rehash(old_keys, old_heads, pair_keys, pair_heads):
 
 @kernel
 def kept_lengths(heads, times, keep_last, spared, clock, floored, floor, out):
-    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor.
+    """The number of each node's newest entries that remain: at most `keep_last`, none with time < floor.
 
     `spared` entries at the clock's own time are not counted.
     """

@@ -16,7 +16,7 @@ SRC, DST, PAIR = 0, 1, 2
 
 @inner
 def slot_of(keys, src, dst):
-    """Where a pair's head is, or the free slot where it would be; the table is never full, its size a power of two."""
+    """The slot of a pair, or the free slot where it would go; the table is never full, its size a power of two."""
     mask = np.uint64(len(keys) - 1)
     mixed = np.uint64(src) * np.uint64(0x9E3779B97F4A7C15) ^ (np.uint64(dst) + np.uint64(0x7F4A7C15)) * np.uint64(
         0xC2B2AE3D27D4EB4F
@@ -30,7 +30,7 @@ def slot_of(keys, src, dst):
 
 @inner
 def enter(heads, at, when, value, times, before, counts, sums, used):
-    """One value becomes known on a chain; later moments that are there already count it, too."""
+    """Insert one value into a chain; later moments count it, too."""
     newer = -1
     entry = heads[at]
     while entry >= 0 and times[entry] > when:
@@ -82,7 +82,7 @@ def rehash(old_keys, old_heads, keys, heads):
 
 @kernel
 def look_up(src, dst, t, by_src, by_dst, keys, by_pair, times, before, counts, sums, out_count, out_dt, mean, last):
-    """For the source, the destination and the pair of each query, what was known strictly before its time."""
+    """Targets known strictly before the time of each query, of its source, its destination and the pair."""
     for q in range(len(src)):
         for chain in range(3):
             if chain == SRC:

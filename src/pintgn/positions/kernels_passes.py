@@ -74,7 +74,7 @@ def pair_up(keys, bounds):
 
 @inner(allocates=False)
 def begin_group(book, levels, two, first, last, budget, per_node):
-    """Make the group's nodes known; False if the tables are too big for that."""
+    """Register the group's nodes; False if the tables are too big for that."""
     nodes = book[NODES]
     for i in range(first, last):
         nodes = max(nodes, two[i] + 1)
