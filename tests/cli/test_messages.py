@@ -43,6 +43,7 @@ def odd_shop(path="my shop.csv"):
 
 
 @pytest.mark.learning
+@pytest.mark.slow  # tests/cli/test_stranger.py follows the same lines
 def test_next_lines_of_training_and_tuning_work_when_pasted(ask, tmp_path):
     data = odd_shop()
     code, _, err = ask("train", *data, *QUICK, "-o", "a run")

@@ -230,6 +230,7 @@ def test_rows_of_a_newer_format_are_refused(tmp_path):
         Results(path).rows()
 
 
+@pytest.mark.slow  # tests/workers/test_jobs.py has jobs of workers in general
 def test_workers_find_the_rows_that_one_process_finds_and_one_process_writes_them(paper, tmp_path, whole):
     nodes, links = Job("nodes", "jodie", "wikipedia"), Job("links", "jodie", "wikipedia")
     made = runner(tmp_path, paper)
