@@ -17,6 +17,7 @@ import numpy as np
 
 import pintgn
 from pintgn.live.candidates import Candidates
+from pintgn.live.recommend import rank
 
 BEST = (1, 10, 100)
 
@@ -28,7 +29,10 @@ def measure(path: str, epochs: int, sources: int) -> None:
     acting = np.unique(log.src[-len(log) // 10 :])
     src = np.random.default_rng(0).choice(acting, min(sources, len(acting)), replace=False)
     begin = time.perf_counter()
-    logits = np.concatenate([live.rank_nodes(src[k : k + 4], pool, when) for k in range(0, len(src), 4)])
+    logits = np.concatenate([
+        rank(live, some, np.broadcast_to(pool, (len(some), len(pool))), when)
+        for some in (src[k : k + 4] for k in range(0, len(src), 4))
+    ])  # fmt: skip
     exact = time.perf_counter() - begin
     logits[pool == src[:, None]] = -np.inf
     best = pool[np.argsort(-logits, 1, kind="stable")[:, : max(BEST)]]
@@ -37,7 +41,7 @@ def measure(path: str, epochs: int, sources: int) -> None:
     for count in (200, 500, 1_000, 2_000, 4_000):
         begin = time.perf_counter()
         found = Candidates(live, pool, when, count)(src)
-        live.rank_each(src, found, when)
+        rank(live, src, found, when)
         seconds = time.perf_counter() - begin
         kept = [np.mean([np.isin(b[:k], f).mean() for b, f in zip(best, found, strict=True)]) for k in BEST]
         shares = " ".join(f"{100 * share:6.1f}%" for share in kept)
