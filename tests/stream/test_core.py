@@ -331,11 +331,12 @@ def test_a_history_refreshed_by_block_sees_whole_blocks_only(batch):
     ],
     ids=lambda how: " ".join(map(str, how.values())),
 )
-def test_blocks_and_estimated_positions_know_nothing_of_the_future(how, batch):
+@pytest.mark.parametrize("row", [145, 150], ids=["amid a block", "at its end"])
+def test_blocks_and_estimated_positions_know_nothing_of_the_future(how, batch, row):
     """Scores up to T are the same, bit for bit, when everything at and after T is others: ends, features, and times
     two blocks later (before that, as many queries are computed together: a sum's last bit depends on it)."""
     log, size = random_log(3), 10
-    first, stop = (int(np.searchsorted(log.t, log.t[150], side)) for side in ("left", "right"))
+    first, stop = (int(np.searchsorted(log.t, log.t[row], side)) for side in ("left", "right"))
     rng, later = np.random.default_rng(1), len(log) - first
     src, dst, t, features = (np.array(column) for column in (log.src, log.dst, log.t, log.features))
     src[first:], dst[first:] = rng.permutation(src[first:]), rng.permutation(dst[first:])
