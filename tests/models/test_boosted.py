@@ -15,7 +15,6 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.run import Run
 from pintgn.models.boosted import Boosted
-from pintgn.models.pair_features import COLUMNS
 from pintgn.stream import Stream
 
 SMALL = {"rounds": 20, "leaves": 4, "least_rows": 5}
@@ -28,9 +27,9 @@ def test_it_keeps_every_promise_with_what_it_has_learned(historical):
     check_model(model, simulate("repeat", events=400))
 
 
-def rows(rng, shift, count=400):
+def rows(rng, width, shift, count=400):
     """Columns of which one tells events from others."""
-    columns = rng.normal(size=(count, len(COLUMNS))).astype(np.float32)
+    columns = rng.normal(size=(count, width)).astype(np.float32)
     columns[:, 3] += shift
     return torch.from_numpy(columns)
 
@@ -40,7 +39,7 @@ def learned(historical, seed=0, negatives=1):
     model.build(random_log().schema)
     rng = np.random.default_rng(0)
     shifts = [3.0] + [0.0] * negatives + [6.0] * historical
-    columns = [rows(rng, shift) for shift in shifts]
+    columns = [rows(rng, len(model.known.names), shift) for shift in shifts]
     model.learn(columns, seed)
     return model, columns
 

@@ -15,20 +15,18 @@ from pintgn.errors import UnknownName
 from pintgn.events.log import Query
 from pintgn.events.splits import time_scale
 from pintgn.models.history_view import HistoryView
+from pintgn.models.known_columns import LEAST_DEVIATION, SAMPLED, KnownColumns
 from pintgn.models.layers import InjectiveLayer
 from pintgn.models.pair_features import (
     COLUMNS,
     EVER,
     LAST_DESTINATIONS,
-    LEAST_DEVIATION,
     NEAR,
     NEWEST,
     RECENT,
-    SAMPLED,
     VISITORS,
     WINDOWS,
     pair_features,
-    usual_columns,
 )
 from pintgn.models.registry import model_class
 from pintgn.neighbors import adjacency
@@ -269,21 +267,23 @@ def test_columns_of_a_pair_are_finite_whatever_the_unit_of_time(unit, time):
 def test_what_is_usual_comes_from_training_events_evenly_taken(events):
     rng = np.random.default_rng(0)
     log = EventLog(rng.integers(0, 9, events), rng.integers(0, 9, events), np.arange(events))
-    mean, deviation = usual_columns(log, 5.0)
+    mean, deviation = KnownColumns(log.schema, True, None, 5.0).usual(log)
     assert (deviation >= LEAST_DEVIATION).all()
     assert 0 < mean[COLUMNS.index("u to v: met")] < 1
     model = PINT(dim=8, pair_history=True)
     model.prepare(log)
     model.build(log.schema)
-    assert model.standardize.mean.numpy() == pytest.approx(usual_columns(log, time_scale(log.src, log.dst, log.t))[0])
+    expected, _ = KnownColumns(log.schema, True, None, time_scale(log.src, log.dst, log.t)).usual(log)
+    assert model.standardize.mean.numpy() == pytest.approx(expected)
 
 
 def test_what_is_usual_comes_from_the_newest_events_of_a_long_log(monkeypatch):
-    monkeypatch.setattr("pintgn.models.pair_features.SAMPLED_FROM", 100)
+    monkeypatch.setattr("pintgn.models.known_columns.SAMPLED_FROM", 100)
     log = small_log()
     same = EventLog(log.src[::-1].copy(), log.dst[::-1].copy(), log.t)
     later = EventLog(np.r_[same.src[:200], log.src[200:]], np.r_[same.dst[:200], log.dst[200:]], log.t)
-    for one, two in zip(usual_columns(log, 5.0), usual_columns(later, 5.0), strict=True):
+    columns = KnownColumns(log.schema, True, None, 5.0)
+    for one, two in zip(columns.usual(log), columns.usual(later), strict=True):
         assert np.array_equal(one, two)
 
 

@@ -18,7 +18,7 @@ from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex, RelationsWithout
-from pintgn.neighbors.target_index import FewTargets, TargetIndex
+from pintgn.neighbors.running_sums import FewSums, RunningSums
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
 from pintgn.stream.blocks import Gathered
@@ -293,9 +293,11 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
 def _histories(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> list[History]:
     """The history of each counterfactual, with its known targets and relations."""
     history = frozen.stream.history
-    if history.late is None and history.relations is None:
+    if history.late is None and history.relations is None and history.sums is None:
         return [history] * len(absences)
     worlds = [copy.copy(history) for _ in absences]
+    if history.sums is not None:
+        _leave_sums_out(frozen, asked, absences, worlds)
     if history.late is not None:
         _leave_targets_out(frozen, asked, absences, worlds)
     if history.relations is not None:
@@ -303,20 +305,30 @@ def _histories(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> lis
     return worlds
 
 
+def _leave_sums_out(frozen: Frozen, asked: Query, absences: Sequence[Absence], worlds: list[History]) -> None:
+    history, events = frozen.stream.history, frozen.events
+    assert history.sums is not None
+    assert history.event_table is not None
+    few, (columns, marks) = FewSums.of(history.sums, int(asked.src[0]), int(asked.dst[0])), history.summed
+    for absence, world in zip(absences, worlds, strict=True):
+        gone = absence.events[~history.event_table[absence.events, marks].any(1)]
+        rows = events.index_of(gone)
+        values = history.event_table[gone][:, columns]
+        world.sums = cast(RunningSums, few.without(events.src[rows], events.dst[rows], events.when[rows], values))
+
+
 def _leave_targets_out(frozen: Frozen, asked: Query, absences: Sequence[Absence], worlds: list[History]) -> None:
     late, events = frozen.stream.history.late, frozen.events
     assert late is not None
     src, dst = int(asked.src[0]), int(asked.dst[0])
-    few = FewTargets.of(late.index, src, dst)
+    few = FewSums.of(late.index, src, dst)
     for absence, world in zip(absences, worlds, strict=True):
         gone = absence.gone[late.values[absence.gone, -1] > 0]
         rows = events.index_of(gone)
-        ends = events.src[rows] == src, events.dst[rows] == dst
-        chains = []
-        for chain, there in zip(few.chains, (*ends, ends[0] & ends[1]), strict=True):
-            chains.append(chain.without(late.known[gone[there]], late.values[gone[there], :-1]))
-        index = cast(TargetIndex, FewTargets(tuple(chains)))
-        world.late = dataclasses.replace(late, index=index, hidden=absence.unknown if len(absence.unknown) else None)
+        index = few.without(events.src[rows], events.dst[rows], late.known[gone], late.values[gone, :-1])
+        world.late = dataclasses.replace(
+            late, index=cast(RunningSums, index), hidden=absence.unknown if len(absence.unknown) else None
+        )
 
 
 def _leave_relations_out(frozen: Frozen, absences: Sequence[Absence], worlds: list[History]) -> None:

@@ -25,7 +25,7 @@ BUSY = 200
 """Events per node from which twice as many neighbors are worth their cost."""
 MANY = 500_000
 """Nodes from which on estimated positions are half as wide: 0.8 kB a node instead of 1.5."""
-BEYOND_THE_PAPER = {"pair_history": True, "historical": True}
+BEYOND_THE_PAPER = {"pair_history": True, "aggregates": True, "historical": True}
 """What PINT looks at and answers besides; see docs/best.md."""
 STEPS = 4_000
 """Steps after which a model of this size has usually learned what it will, if the log is small."""

@@ -29,10 +29,12 @@ class WholeLog(History):
     """The neighbors of a whole log, whatever the stream has observed itself; still strictly before t."""
 
     def __init__(self, log: EventLog, observed: History):
-        super().__init__(block=observed.block)
+        super().__init__(block=observed.block, summed=observed.summed)
         self.events, self.clock = observed.events, observed.clock
         self.log, self.event_table = log, log.marked_features
         self.index.append(log.src, log.dst, log.t, ties=log.ties)
+        if self.summed[0]:
+            self._append_sums(Events(log.src, log.dst, log.t, self.event_table))
 
     def before(self, t: np.ndarray, events: Events) -> np.ndarray:
         numbers = np.searchsorted(self.log.t, t, "left")

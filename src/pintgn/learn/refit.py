@@ -67,7 +67,7 @@ def train_on_everything(run: Run, negatives: Negatives | None, progress: Progres
             hooks = [Checkpoints(progress), Reports(progress), stop]
             Trainer(again, negatives, hooks, epochs=run.best_epoch).learn()
         if again.model.with_trees:
-            grow_trees(again, negatives, float(run.model.trees_share))
+            grow_trees(again, negatives, run.model.trees_share)
         again._stream = again.stream_after(again.parts.log)
     _take_calibration(again, run)
     again.spent = {"training_seconds": compiled.working_time() - started}

@@ -47,7 +47,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
         "train_until": None,
         "val_until": None,
     },
-    "model": {"pair_history": False, "historical": False},
+    "model": {"pair_history": False, "aggregates": False, "historical": False},
     "stream": {"history_refresh": "event", "positions_width": WIDTH},
     "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None, "relation": None},
 }

@@ -179,6 +179,7 @@ class Trainer:
             for hook in self.hooks:
                 hook.on_epoch(self, entry)
         self._load_best()
+        self.model.eval()
 
     def questions(self, batch: EventLog) -> list[Query]:
         """A batch's questions: its events and their negatives. Nothing where it has none to learn from."""

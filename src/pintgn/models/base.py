@@ -26,6 +26,7 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.formatting import plural
+from pintgn.models.aggregates import summed_columns
 from pintgn.models.history_view import Events, HistoryView
 
 QUESTIONS = ("anyone", "known")
@@ -95,6 +96,7 @@ class Model(nn.Module):
                     raise BadInput(f"{type(self).__name__} scores links; it cannot be asked {asked}.")
                 self.schema = schema
                 self.make(schema)
+                self.eval()  # until a training loop says otherwise
         else:
             for name, mine, theirs in (
                 ("event features", self.schema.width, schema.width),
@@ -121,6 +123,8 @@ class Model(nn.Module):
 
     answers_columns = False
     """Whether the model can be asked about a column of events, not only whether they happen; see `Schema.asking`."""
+    aggregates = False
+    """Whether the model is told of what is usual (`models.aggregates`)."""
     with_trees = False
     """Whether the model also has boosted trees, which are grown after its network is trained; see `learn.stack`."""
     boosted: Model
@@ -129,6 +133,14 @@ class Model(nn.Module):
     """Their weight in an answer, from 0 to 1."""
     on_processor = False
     """Whether the model computes, or learns, on the processor, whatever the device."""
+
+    @property
+    def summed_columns(self) -> tuple[list[int], slice]:
+        """Feature columns that the model needs running sums of, and those that mark events which do not count."""
+        assert self.schema is not None
+        first = self.schema.feature_width
+        columns = summed_columns(self.schema) if self.aggregates else []
+        return columns, slice(first, first + 2) if self.schema.op else slice(0)
 
     def answer_shape(self, queries: int) -> tuple[int, ...]:
         """Shape of what `forward` returns for so many queries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +11,14 @@ import torch
 from torch import Tensor
 
 from pintgn.errors import BadInput
-from pintgn.events.log import Query
+from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
+from pintgn.models.aggregates import checked_windows, chosen_windows
 from pintgn.models.base import QUESTIONS, check_least
 from pintgn.models.heuristics import Heuristic
 from pintgn.models.history_view import HistoryView
-from pintgn.models.pair_features import COLUMNS, pair_features
-from pintgn.models.question_features import QUANTILES, asked_columns
+from pintgn.models.known_columns import KnownColumns
+from pintgn.models.question_features import QUANTILES
 
 SEPARATOR = "\n\x00\n"
 """Between the trees of several boosters."""
@@ -41,14 +43,17 @@ class Boosted(Heuristic):
         shrinkage: what a tree's answer is multiplied by.
         least_rows: in a leaf.
         historical: whether there is a logit against pairs that met before, too.
+        aggregates, windows: see `TreeModel`.
         time_unit: what times are divided by; the log's own time scale when not given.
     """
 
-    rounds: int = 300
-    leaves: int = 31
-    shrinkage: float = 0.1
+    rounds: int = 1_000
+    leaves: int = 15
+    shrinkage: float = 0.05
     least_rows: int = 50
     historical: bool = True
+    aggregates: bool = True
+    windows: list[float] | None = None
 
     trees: Tensor = field(init=False)
 
@@ -56,24 +61,28 @@ class Boosted(Heuristic):
         super().__post_init__()
         check_least(self, 1, "rounds", "least_rows")
         check_least(self, 2, "leaves")
+        self.windows = checked_windows(self.windows)
         lightgbm()
 
     @property
     def questions(self) -> tuple[str, ...]:
         return QUESTIONS if self.historical else QUESTIONS[:1]
 
+    def prepare(self, train: EventLog) -> None:
+        if self.aggregates and self.windows is None:
+            self.windows = chosen_windows(train)
+
     def make(self, schema: Schema) -> None:
+        self.known = KnownColumns(schema, True, list(self.windows or ()) if self.aggregates else None, self.dt_unit)
         self.register_buffer("trees", torch.zeros(0, dtype=torch.uint8))  # LightGBM's own text
         self._booster: Any = None
 
     answers_columns = True
 
     def gather(self, query: Query, history: HistoryView) -> np.ndarray:  # type: ignore[override]  # (q, a)
-        assert self.schema is not None
-        columns = pair_features(query.src, query.dst, history, self.dt_unit)
-        if self.schema.asking is None:
-            return columns
-        return np.concatenate([columns, asked_columns(query, history, self.schema, self.dt_unit)], 1)
+        columns = self.known.look_up(query, history)
+        assert columns is not None
+        return columns
 
     def forward(self, inputs: np.ndarray, state: None) -> Tensor:  # type: ignore[override]  # (q,) or (q, questions)
         assert self.schema is not None
@@ -106,7 +115,7 @@ class Boosted(Heuristic):
             goal["num_class"] = 1 + kinds
         else:
             label = 1 - label
-        booster = self._grown(x, label, weight, newness, goal, _names(x.shape[1]), seed)
+        booster = self._grown(x, label, weight, newness, goal, seed)
         self._keep([booster])
 
     def learn_answers(self, columns: Tensor, truth: np.ndarray, seed: int) -> None:
@@ -118,8 +127,7 @@ class Boosted(Heuristic):
         goals: list[dict[str, Any]] = [{"objective": "multiclass", "num_class": kinds}]
         if self.schema.asking.values:
             goals = [{"objective": "regression"}, *({"objective": "quantile", "alpha": a} for a in QUANTILES)]
-        names = _names(x.shape[1])
-        self._keep([self._grown(x, truth, np.ones(len(x)), newness, goal, names, seed) for goal in goals])
+        self._keep([self._grown(x, truth, np.ones(len(x)), newness, goal, seed) for goal in goals])
 
     def _grown(
         self,
@@ -128,16 +136,15 @@ class Boosted(Heuristic):
         weight: np.ndarray,
         newness: np.ndarray,
         goal: dict[str, Any],
-        names: list[str],
         seed: int,
     ) -> Any:
         """Trees for a goal; how many is chosen by the newest rows."""
-        grown = lightgbm()
+        grown, names = lightgbm(), [_plain(k, name) for k, name in enumerate(self.known.names)]
         options = goal | {
             "num_leaves": self.leaves,
             "learning_rate": self.shrinkage,
             "min_data_in_leaf": self.least_rows,
-            "feature_fraction": 0.5,
+            "feature_fraction": 0.25,
             "bagging_fraction": 0.8,
             "bagging_freq": 1,
             "num_threads": torch.get_num_threads(),
@@ -181,13 +188,9 @@ class Boosted(Heuristic):
         super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
 
 
-NAMES = [f"{k} {name}".translate(str.maketrans(",:' ", "____")) for k, name in enumerate(COLUMNS)]
-"""The columns, without what LightGBM does not allow in names."""
-
-
-def _names(width: int) -> list[str]:
-    """Of so many columns: those of pairs, then what a question brings along."""
-    return NAMES + [f"asked_{k}" for k in range(width - len(NAMES))]
+def _plain(number: int, name: str) -> str:
+    """A column's name without what LightGBM does not allow there."""
+    return re.sub(r"[^\w−]", "_", f"{number} {name}")
 
 
 def lightgbm() -> Any:

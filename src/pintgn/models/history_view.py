@@ -12,7 +12,7 @@ from pintgn.models.kernels_trees import number_distinct
 from pintgn.neighbors.index import Last, NeighborIndex, Neighbors, PairHistory, RecentContacts, Walks
 from pintgn.neighbors.queries import as_ids, query_keys
 from pintgn.neighbors.relations import RelationHistory, RelationIndex
-from pintgn.neighbors.target_index import TargetHistory, TargetIndex
+from pintgn.neighbors.running_sums import RunningSums, Sums
 
 
 @dataclass
@@ -76,7 +76,7 @@ class LateFeatures:
     columns: slice  # of the event table, which has them as of the event itself
     known: np.ndarray  # (events,) when they become known
     values: np.ndarray  # (events, w)
-    index: TargetIndex  # by source, destination and pair
+    index: RunningSums  # by source, destination and pair
     hidden: np.ndarray | None = None  # numbers of events of which they never become known, for explanations
 
 
@@ -142,6 +142,7 @@ class HistoryView:
     reads: list[Reads] = field(default_factory=list)
     late: LateFeatures | None = None  # features of events that become known after them
     relations: Relations | None = None
+    sums: RunningSums | None = None  # of the features that a model has aggregates of
 
     def recent(self, nodes: np.ndarray, k: int) -> Neighbors:
         """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
@@ -253,7 +254,7 @@ class HistoryView:
             found[np.isin(numbers, self.late.hidden), self.late.columns] = 0
         return found, row_of
 
-    def target_history(self, src: np.ndarray, dst: np.ndarray) -> TargetHistory:
+    def target_history(self, src: np.ndarray, dst: np.ndarray) -> Sums:
         """What was known about each query's source, destination and pair of what is asked about events."""
         assert self.late is not None
         return self.late.index.look_up(src, dst, self.t)

@@ -12,12 +12,12 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
+from pintgn.models.aggregates import checked_windows, chosen_windows
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
+from pintgn.models.known_columns import KnownColumns, Standardize
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
 from pintgn.models.node_memory import Memory, MemoryState
-from pintgn.models.pair_features import COLUMNS, Standardize, pair_features, usual_columns
-from pintgn.models.question_features import asked_columns, asked_width
 from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
 from pintgn.neighbors.index import Neighbors
 
@@ -50,6 +50,8 @@ class TreeModel(Model):
         memory_cell, memory_aggregate: see `Memory`.
         pair_history: whether the readout also sees what is known about the two roots (`pair_features`): how often and
             how recently each had events with the other and with anyone, and whom both met of late.
+        aggregates: whether the readout also sees what is usual for them, their pair and everyone (`aggregates`).
+        windows: spans of time over which that is taken, in the log's own unit; chosen by the training part when open.
         historical: whether the readout has a second logit, which tells an event from a pair that met before but not
             now; it is trained with historical negatives.
         time_unit: what times are divided by; the log's own time scale when not given.
@@ -67,6 +69,8 @@ class TreeModel(Model):
     memory_cell: str = "gru"
     memory_aggregate: str = "last"
     pair_history: bool = False
+    aggregates: bool = False
+    windows: list[float] | None = None
     historical: bool = False
     time_unit: float | None = None
     # settings of some subclasses
@@ -75,7 +79,8 @@ class TreeModel(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._usual: tuple[np.ndarray, np.ndarray] | None = None  # of the columns of pairs; see `prepare`
+        self._usual: tuple[np.ndarray, np.ndarray] | None = None  # of the known columns; see `prepare`
+        self.windows = checked_windows(self.windows)
         check_least(self, 1, "dim", "layers", "neighbors")
         for setting, value in (("positions", self.positions), ("memory", self.memory)):
             if value < 0:
@@ -96,17 +101,25 @@ class TreeModel(Model):
         return QUESTIONS if self.historical else QUESTIONS[:1]
 
     def prepare(self, train: EventLog) -> None:
-        if self.pair_history and len(train):
+        if self.aggregates and self.windows is None:
+            self.windows = chosen_windows(train)
+        if (self.pair_history or self.aggregates) and len(train):
             unit = self.time_unit or time_scale(train.src, train.dst, train.t)
-            self._usual = usual_columns(train, unit)
+            self._usual = self.known_columns(train.schema, unit).usual(train)
+
+    def known_columns(self, schema: Schema, unit: float) -> KnownColumns:
+        """What the readout is told besides the trees."""
+        windows = None if not self.aggregates else list(self.windows or ())
+        return KnownColumns(schema, self.pair_history, windows, unit)
 
     def make(self, schema: Schema) -> None:
-        node_width, asked, features = len(schema.node_features), asked_width(schema), schema.width
+        self.known = self.known_columns(schema, self.dt_unit)
+        node_width, features, known = len(schema.node_features), schema.width, len(self.known.names)
         if schema.relation is not None:
             self.relations = nn.Embedding(2 * schema.relation[1], RELATION_WIDTH)
             with torch.no_grad():
                 self.relations.weight[:: schema.relation[1]] = 0  # one that is not known says nothing
-            asked, features = asked - 1 + RELATION_WIDTH, features - 1 + RELATION_WIDTH
+            known, features = known - 1 + RELATION_WIDTH, features - 1 + RELATION_WIDTH
         if self.memory:
             self.machine = self.make_memory(max(self.memory, node_width), features)
         width = (self.machine.width if self.memory else 0) + node_width
@@ -114,11 +127,10 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_layer(state, r, features) for state, r in widths])
-        if self.pair_history:
-            self.standardize = Standardize(self._usual)
-        width = 2 * self.dim + (len(COLUMNS) if self.pair_history else 0) + asked
+        if self.pair_history or self.aggregates:
+            self.standardize = Standardize(self.known, self._usual)
         columns = schema.asking is not None and schema.asking.outputs > 0
-        self.readout = MLP(width, self.dim, self.answer_shape(1)[-1] if columns else len(self.questions))
+        self.readout = MLP(2 * self.dim + known, self.dim, self.answer_shape(1)[-1] if columns else len(self.questions))
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -147,11 +159,7 @@ class TreeModel(Model):
 
     def gather(self, query: Query, history: HistoryView) -> Trees:
         trees = self.gather_nodes(np.stack([query.src, query.dst], 1), history)
-        if self.schema is not None and self.schema.asking is not None:
-            trees = replace(trees, asked_with=asked_columns(query, history, self.schema, self.dt_unit))
-        if not self.pair_history:
-            return trees
-        return replace(trees, pair_history=pair_features(query.src, query.dst, history, self.dt_unit))
+        return replace(trees, known=self.known.look_up(query, history)) if self.known.names else trees
 
     def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
@@ -159,20 +167,14 @@ class TreeModel(Model):
 
     def gather_ranking(self, query: Query, history: HistoryView) -> Ranking:
         ranking = grow_ranking(query.src, query.dst, history, self.layers, self.find_children, self.dt_unit)
-        if self.schema is not None and self.schema.asking is not None:
-            ranking = replace(ranking, asked_with=asked_columns(query, history, self.schema, self.dt_unit))
-        if not self.pair_history:
-            return ranking
-        return replace(ranking, pair_history=pair_features(query.src[:, None], query.dst, history, self.dt_unit))
+        return replace(ranking, known=self.known.look_up(query, history)) if self.known.names else ranking
 
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
-        if inputs.pair_history is not None:
-            pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, pair.device))], 1)
-        if inputs.asked_with is not None:
-            pair = torch.cat([pair, self._asked(inputs.asked_with)], 1)
+        if inputs.known is not None:
+            pair = torch.cat([pair, self._known(inputs.known)], 1)
         logits = self.readout(pair)
         one = logits.shape[1] == 1 and not (self.schema.asking is not None and self.schema.asking.outputs)  # type: ignore[union-attr]
         return logits.squeeze(1) if one else logits
@@ -186,12 +188,8 @@ class TreeModel(Model):
         sources, candidates = h[: len(h) - version.size], h[len(h) - version.size :]
         ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
         z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
-        if inputs.pair_history is not None:
-            known = self.standardize(tensor(inputs.pair_history, self.device))
-            z = torch.addmm(z, known, as_pair[:, : known.shape[1]].T)
-        if inputs.asked_with is not None:
-            asked = self._asked(inputs.asked_with)
-            z = torch.addmm(z, asked, as_pair[:, as_pair.shape[1] - asked.shape[1] :].T)
+        if inputs.known is not None:
+            z = torch.addmm(z, self._known(inputs.known), as_pair.T)
         return last(torch.relu(z))[:, 0].view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
@@ -217,12 +215,14 @@ class TreeModel(Model):
         embedded = embedded if self.learns_by_messages else embedded.detach()
         return torch.cat([features[:, :column], features[:, column + 1 :], embedded], 1)
 
-    def _asked(self, columns: np.ndarray) -> Tensor:  # (q, b')
-        """What a question brings along, with the embedding of its relation in place of the number."""
-        asked = tensor(columns, self.device)
-        if self.schema is None or self.schema.relation is None:
-            return asked
-        return torch.cat([asked[:, 1:], self.relations(asked[:, 0].long())], 1)
+    def _known(self, columns: np.ndarray) -> Tensor:  # (q, a')
+        """Known columns, standardized, with the embedding of a relation in place of its number."""
+        known, relation = tensor(columns, self.device), self.known.relation
+        if self.pair_history or self.aggregates:
+            known = self.standardize(known)
+        if relation is None:
+            return known
+        return torch.cat([known[:, :relation], known[:, relation + 1 :], self.relations(known[:, relation].long())], 1)
 
     def _states(self, inputs: Trees, state: MemoryState | None, device: torch.device) -> Tensor:  # (n', s)
         """s_j ‖ x_j of the distinct nodes."""

@@ -1,4 +1,4 @@
-"""What is known about two nodes when a link between them is asked for, as columns: one block for every model.
+"""What is known about two nodes as columns: pair history.
 
 Everything is looked up as of the query's own time. Times are in units of the log's time scale, so that the columns mean
 the same in seconds and in days; counts enter as logarithms.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from pintgn.events.log import EventLog
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.index import CO_VISITS, WAYS, NeighborIndex
+from pintgn.neighbors.index import CO_VISITS, WAYS
 
 WINDOWS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """How far back rates look, in units of the time scale."""
@@ -26,10 +24,6 @@ NEAR = 10
 """Contacts of a visitor within which two of its visits are near."""
 LONGEST = 2.0**62
 """No window is longer, so that a time minus a window is still a time."""
-SAMPLED, SAMPLED_FROM = 4_096, 200_000
-"""Training events whose columns say what is usual, and the newest ones that they are taken from."""
-LEAST_DEVIATION = 0.1
-"""Columns that hardly ever differ are not blown up."""
 
 EVER = ("met", "count", "age", "age, finer", "age, finest", "decay 10", "decay 1", "decay 0.1")
 RECENT = (
@@ -64,34 +58,3 @@ def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_u
     together = torch.cat([torch.log1p(visits[:, :2]), torch.sqrt(visits[:, 2:])], 1)
     blocks = (torch.stack(ever, -1) * (count > 0)[..., None], within, near, busy, torch.log1p(shared), together)
     return torch.cat([block.reshape(pairs, -1) for block in blocks], 1).numpy()
-
-
-class Standardize(nn.Module):
-    """Columns minus their mean, in units of their deviation; both from the training part, 0 and 1 without one."""
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, usual: tuple[np.ndarray, np.ndarray] | None):
-        super().__init__()
-        mean, deviation = (np.zeros(len(COLUMNS)), np.ones(len(COLUMNS))) if usual is None else usual
-        self.register_buffer("mean", torch.from_numpy(mean).float())
-        self.register_buffer("deviation", torch.from_numpy(deviation).float())
-
-    def forward(self, columns: Tensor) -> Tensor:
-        return (columns - self.mean) / self.deviation
-
-
-def usual_columns(train: EventLog, time_unit: float) -> tuple[np.ndarray, np.ndarray]:  # (a,), (a,)
-    """Mean and deviation of every column over training events and as many pairs that did not meet then."""
-    some = train[-SAMPLED_FROM:]
-    rows = np.unique(np.linspace(0, len(some) - 1, SAMPLED).astype(np.int64))
-    index = NeighborIndex()
-    index.append(some.src, some.dst, some.t, ties=some.ties)
-    t = some.t[rows]
-    history = HistoryView(index, t, np.searchsorted(some.t, t, "left"), None, None)
-    others = np.random.default_rng(0).permutation(some.dst[rows])
-    columns = np.concatenate(
-        [pair_features(some.src[rows], dst, history, time_unit) for dst in (some.dst[rows], others)]
-    )
-    return columns.mean(0), np.maximum(columns.std(0), LEAST_DEVIATION)

@@ -10,8 +10,9 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.target_index import CHAINS
 
+EARLIER = ("src", "dst", "pair")
+"""Of whom earlier answers are known."""
 QUANTILES = (0.05, 0.5, 0.95)
 """Ends and middle of the interval that comes with a value; an answer is its mean, then these."""
 ABOUT = ("known", "count", "age")
@@ -29,28 +30,19 @@ RELATION_COLUMNS = (
 """What is known of a triple (u, relation, v) when it is asked about, besides the relation."""
 
 
-def asked_width(schema: Schema) -> int:
-    """How many columns `asked_columns` has."""
-    if schema.asking is None:
-        return 0
-    late = schema.asking.late
-    if schema.asking.relations:
-        return 1 + len(RELATION_COLUMNS)
-    return len(schema.asking.given) + (len(CHAINS) * (len(ABOUT) + 2 * (late - 1)) if late else 0)
-
-
-def asked_names(schema: Schema) -> list[str]:
-    """The names of those columns."""
+def asked_names(schema: Schema, earlier: bool = True) -> list[str]:
+    """The names of `asked_columns`."""
     if schema.asking is None:
         return []
     columns = schema.feature_columns()
     given = [columns[k] for k in schema.asking.given]
     if schema.asking.relations:
         return [*given, *RELATION_COLUMNS]
+    if not (earlier and schema.asking.late):
+        return given
     values = columns[schema.late][:-1]
-    about = [[*ABOUT, *(f"mean of {v}" for v in values), *(f"last {v}" for v in values)] for _ in CHAINS]
-    earlier = [f"{chain}: {name}" for chain, names in zip(CHAINS, about, strict=True) for name in names]
-    return given + (earlier if schema.asking.late else [])
+    about = [*ABOUT, *(f"mean of {v}" for v in values), *(f"last {v}" for v in values)]
+    return given + [f"{chain}: {name}" for chain in EARLIER for name in about]
 
 
 def checked_given(queries: Sequence[Query], schema: Schema) -> np.ndarray | None:  # (q, g)
@@ -86,20 +78,22 @@ def _check_numbers(numbers: np.ndarray, count: int, what: str) -> None:
         raise BadInput(f"{what} has relation {numbers[bad][0]:g}; relations are numbers from 0 to {count - 1}.")
 
 
-def asked_columns(query: Query, history: HistoryView, schema: Schema, time_unit: float) -> np.ndarray:  # (q, b)
-    """The given columns of each query; then, of its source, its destination and the pair, whether anything is known
-    about earlier events, of how many, how long ago that became known, its mean and its last value. Of a relation, its
-    number and `RELATION_COLUMNS`; destinations may then be (q, c), and there is a row for each pair."""
+def asked_columns(
+    query: Query, history: HistoryView, schema: Schema, time_unit: float, earlier: bool = True
+) -> np.ndarray:  # (q, b)
+    """The given columns of each query; then, with `earlier`, of its source, its destination and the pair, whether
+    anything is known about earlier events, of how many, how long ago that became known, its mean and its last value. Of
+    a relation, its number and `RELATION_COLUMNS`; destinations may then be (q, c), and there is a row for each pair."""
     assert schema.asking is not None
     if schema.asking.relations:
         return relation_columns(query, history, time_unit)
     parts = [] if query.given is None else [query.given]
-    if schema.asking.late:
+    if earlier and schema.asking.late:
         found = history.target_history(query.src, query.dst)
-        there = found.count > 0
-        about = np.stack([there, np.log1p(found.count), np.log1p(np.maximum(found.dt, 0) / time_unit)], -1)
-        earlier = np.concatenate([about * there[..., None], found.mean, found.last], -1)
-        parts.append(earlier.reshape(len(query), -1).astype(np.float32))
+        count = found.count[:, :, 0]  # (q, 3)
+        about = np.stack([count > 0, np.log1p(count), np.log1p(found.dt / time_unit)], -1)
+        columns = np.concatenate([about, found.mean, found.last[:, :, 0]], -1)
+        parts.append(columns.reshape(len(query), -1).astype(np.float32))
     return np.concatenate(parts, 1).astype(np.float32, copy=False) if parts else np.zeros((len(query), 0), np.float32)
 
 

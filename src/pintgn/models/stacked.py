@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,8 +23,8 @@ class PINTAndTrees(PINT):
         z = (1 - s) z_PINT + s z_trees
 
     The network is trained first, as if alone; then the trees are grown on what its readout is told of a pair
-    (`pair_features` and what a question brings along), and `trees_share`, here s, is the best on validation
-    (`learn.stack`). Nothing is looked up twice.
+    (`known_columns`), and `trees_share`, here s, is the best on validation (`learn.stack`); the mean and the quantiles
+    of a value have one each. Nothing is looked up twice.
 
     Args:
         rounds, leaves, shrinkage, least_rows: of the trees; see `Boosted`.
@@ -41,9 +40,10 @@ class PINTAndTrees(PINT):
     with_trees = True
 
     pair_history: bool = True
-    rounds: int = 300
-    leaves: int = 31
-    shrinkage: float = 0.1
+    aggregates: bool = True
+    rounds: int = 1_000
+    leaves: int = 15
+    shrinkage: float = 0.05
     least_rows: int = 50
 
     def __post_init__(self) -> None:
@@ -57,16 +57,19 @@ class PINTAndTrees(PINT):
             shrinkage=self.shrinkage,
             least_rows=self.least_rows,
             historical=self.historical,
+            aggregates=self.aggregates,
+            windows=self.windows,
         )
 
     def make(self, schema: Schema) -> None:
         super().make(schema)
         self.boosted.build(schema)
-        self.register_buffer("trees_share", torch.zeros(()))
+        values = schema.asking is not None and schema.asking.values
+        self.register_buffer("trees_share", torch.zeros(self.answer_shape(1)[-1] if values else ()))
 
     def prepare(self, train: EventLog) -> None:
         super().prepare(train)
-        self.boosted.prepare(train)
+        self.boosted.windows = self.windows  # type: ignore[assignment]
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         answer = super().forward(inputs, state)
@@ -82,9 +85,8 @@ class PINTAndTrees(PINT):
     def _trees_count(self) -> bool:
         """Whether trees have a say. Without any, as while the network learns, no device is waited for."""
         grown: Tensor = self.boosted.trees  # type: ignore[assignment]
-        return len(grown) > 0 and bool(self.trees_share != 0)
+        return len(grown) > 0 and bool(self.trees_share.any())
 
     def _of_trees(self, inputs: Trees | Ranking, like: Tensor) -> Tensor:
         """What the trees answer to the columns that the readout is told."""
-        blocks = [block for block in (inputs.pair_history, inputs.asked_with) if block is not None]
-        return self.boosted(np.concatenate(blocks, 1), None).to(like)
+        return self.boosted(inputs.known, None).to(like)

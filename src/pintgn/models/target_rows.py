@@ -13,7 +13,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.target_index import CHAINS
+from pintgn.models.question_features import EARLIER
 
 ROWS = ("overall", "pair's last", "source's mean", "destination's mean")
 CHAIN = {"pair's last": "pair", "source's mean": "src", "destination's mean": "dst"}
@@ -54,13 +54,13 @@ class TargetRow(Model):
         return history.target_history(query.src, query.dst)
 
     def forward(self, inputs: Any, state: None) -> Tensor:  # (q, 1) of values, (q, k) of classes
-        count = inputs.count[:, :1]
+        count = inputs.count[:, 0]
         said = np.broadcast_to(self.overall, (len(count), len(self.overall)))
         if self.row != "overall":
-            chain = CHAINS.index(CHAIN[self.row])
-            count = inputs.count[:, chain, None]
+            chain = EARLIER.index(CHAIN[self.row])
+            count = inputs.count[:, chain]
             last = self.row == "pair's last"
-            own = (inputs.last if last else inputs.mean)[:, chain]
+            own = inputs.last[:, chain, 0] if last else inputs.mean[:, chain]
             if len(self.overall) > 1:
                 trust = TRUST if last else count / (count + DOUBT)
                 own = trust * own + (1 - trust) * said

@@ -42,8 +42,7 @@ class Trees:
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's nodes in order of rank; its own root comes first
-    pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `models.pair_features`
-    asked_with: np.ndarray | None = None  # (q, b) what a question about an event brings along; see `models.asked`
+    known: np.ndarray | None = None  # (q, a) what else is known of the two roots of a link; see `models.known_columns`
 
     def nodes_by_tree(self) -> np.ndarray:  # (trees, m)
         """The nodes of each tree in order of rank, -1 where there is none."""
@@ -166,8 +165,7 @@ class Ranking:
     queries: int
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
     reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
-    pair_history: np.ndarray | None = None  # (q c, a)
-    asked_with: np.ndarray | None = None  # (q c, b)
+    known: np.ndarray | None = None  # (q c, a)
 
     def versions(self) -> tuple[Trees, np.ndarray]:
         """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).

@@ -102,7 +102,7 @@ class Stream:
         self.model = model.build(schema, seed).to(check_device(device))
         late = schema.late if schema.asking is not None and schema.asking.late else None
         block = memory_block if history_refresh == "block" else 1
-        self.history = History(schema.width, block, late, schema.relation)
+        self.history = History(schema.width, block, late, schema.relation, model.summed_columns)
         self.positions: Positions | None = None
         if model.positions:
             check_transform(model.positions_transform, model.dt_unit)
@@ -396,6 +396,7 @@ class Stream:
             held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering,
             late=None if held.late_columns is None else held.late_features(self.time_dtype),
             relations=None if held.relation is None else held.known_relations(self.time_dtype),
+            sums=held.known_sums(self.time_dtype),
         )  # fmt: skip
 
 

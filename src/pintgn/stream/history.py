@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from pintgn.models.history_view import Events, HistoryView, LateFeatures, Relati
 from pintgn.neighbors.contents import renumber
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex
-from pintgn.neighbors.target_index import TargetIndex
+from pintgn.neighbors.running_sums import RunningSums
 
 
 class Positions(Protocol):
@@ -41,6 +42,7 @@ class History:
             as soon as it is past.
         late: feature columns that become known at a time of their own; the last says whether there is anything to know.
         relation: the feature column that is the number of a relation, and how many there are.
+        summed: feature columns that running sums are kept of, and those that mark events which do not count.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class History:
         block: int = 1,
         late: slice | None = None,
         relation: tuple[int, int] | None = None,
+        summed: tuple[Sequence[int], slice] = ((), slice(0)),
     ):
         self.block, self.block_starts = block, np.zeros(0, np.int64)
         self.index = NeighborIndex()
@@ -61,6 +64,8 @@ class History:
         self.late: LateFeatures | None = None  # made with the first events, which tell the type of the times
         self.relation = relation
         self.relations: Relations | None = None  # the same
+        self.summed = summed
+        self.sums: RunningSums | None = None  # the same
 
     def before(self, t: np.ndarray, events: Events) -> np.ndarray:
         """For each query time the number of the first event that is not in its past; the second lock beside time.
@@ -88,6 +93,8 @@ class History:
         self.index.add(events.src, events.dst, events.t, ties=keys)
         if self.event_table is not None:
             self.event_table = _extended(self.event_table, self.events, events.features)
+        if self.summed[0]:
+            self._append_sums(events)
         if self.late_columns is not None:
             self._append_late(events)
         if self.relation is not None:
@@ -108,14 +115,31 @@ class History:
     def nbytes(self) -> int:
         """Bytes held."""
         held = self.index.nbytes + (0 if self.event_table is None else self.event_table.nbytes)
-        return held + (0 if self.relations is None else self.relations.nbytes)
+        sums = [self.sums, None if self.late is None else self.late.index]
+        return held + sum(one.nbytes for one in (self.relations, *sums) if one is not None)
+
+    def known_sums(self, dtype: np.dtype | None = None) -> RunningSums | None:
+        """Sums of features; empty before the first event, with times of this type."""
+        if self.sums is not None or not self.summed[0]:
+            return self.sums
+        return RunningSums(len(self.summed[0]), dtype or np.dtype(np.int64))
+
+    def _append_sums(self, events: Events) -> None:
+        columns, marks = self.summed
+        assert events.features is not None
+        self.sums = self.known_sums(events.t.dtype)
+        assert self.sums is not None
+        src, dst, t, features = events.src, events.dst, events.t, events.features
+        if (marked := features[:, marks].any(1)).any():
+            src, dst, t, features = (column[~marked] for column in (src, dst, t, features))
+        self.sums.add(src, dst, t, features[:, columns])
 
     def late_features(self, dtype: np.dtype | None = None) -> LateFeatures | None:
         """What becomes known after its event; empty before the first event, with times of this type."""
         if self.late is not None or self.late_columns is None:
             return self.late
         width, kind = self.late_columns.stop - self.late_columns.start, dtype or np.dtype(np.int64)
-        none = TargetIndex(width - 1, kind)
+        none = RunningSums(width - 1, kind)
         return LateFeatures(self.late_columns, np.zeros(1, kind), np.zeros((1, width), np.float32), none)
 
     def _append_late(self, events: Events) -> None:
@@ -125,7 +149,7 @@ class History:
         if self.late is None:
             width, none = events.late.shape[1], np.zeros(0, events.t.dtype)
             values = np.zeros((0, width), np.float32)
-            self.late = LateFeatures(self.late_columns, none, values, TargetIndex(width - 1, none.dtype))
+            self.late = LateFeatures(self.late_columns, none, values, RunningSums(width - 1, none.dtype))
         late, there = self.late, events.late[:, -1] > 0
         late.known = _extended(late.known, self.events, known)
         late.values = _extended(late.values, self.events, events.late)
@@ -185,6 +209,7 @@ class History:
             other.late = replace(self.late, known=known, values=values, index=self.late.index.fork())
         if self.relations is not None:
             other.relations = replace(self.relations, index=self.relations.index.fork())
+        other.sums = None if self.sums is None else self.sums.fork()
         return other
 
 
@@ -204,6 +229,7 @@ class KnownHistory(History):
         self.index, self.event_table, self.node_marks = whole.index, whole.event_table, whole.node_marks
         self.late_columns, self.late = whole.late_columns, whole.late
         self.relation, self.relations = whole.relation, whole.relations
+        self.summed, self.sums = whole.summed, whole.sums
         self.events = len(observed)
         if self.events:
             self.clock = observed.t[-1].item()

@@ -32,7 +32,7 @@ from pintgn.models.history_view import Events, LateFeatures, Relations
 from pintgn.models.registry import model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex
-from pintgn.neighbors.target_index import TargetIndex
+from pintgn.neighbors.running_sums import RunningSums
 from pintgn.positions import RelativePositions
 from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Undo
@@ -198,6 +198,8 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
     if (late := stream.history.late) is not None:
         found |= {"late_known": late.known[: stream.events], "late_values": late.values[: stream.events]}
         found |= {f"targets.{name}": column for name, column in late.index.arrays().items()}
+    if stream.history.sums is not None:
+        found |= {f"sums.{name}": column for name, column in stream.history.sums.arrays().items()}
     if (relations := stream.history.relations) is not None:
         found["relation_sources"] = relations.sources[: stream.events]
         found |= {f"relations.{name}": column for name, column in relations.index.arrays().items()}
@@ -236,8 +238,10 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     if stream.history.event_table is not None:
         stream.history.event_table = arrays["event_table"]
     if "late_known" in arrays and held.late_columns is not None:
-        index = TargetIndex.of_arrays(part("targets."))
+        index = RunningSums.of_arrays(part("targets."))
         held.late = LateFeatures(held.late_columns, arrays["late_known"], arrays["late_values"], index)
+    if "sums.keys" in arrays:
+        held.sums = RunningSums.of_arrays(part("sums."))
     if "relation_sources" in arrays and held.relation is not None:
         column, kinds = held.relation
         by_relation = RelationIndex.of_arrays(kinds, part("relations."))
