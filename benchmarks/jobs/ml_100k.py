@@ -108,7 +108,8 @@ def figures(asked: LeftOut, found: np.ndarray) -> dict[str, float | None]:
 
 
 JOB = Job(
-    "ml_100k", "Which film does this member watch next?", lambda folder: (ratings(), None), {}, "hits@10",
+    "ml_100k", "Which film does this member watch next?", lambda folder: (ratings(), None),
+    {"purpose": "ranking"}, "hits@10",
     {
         "popular": lambda asked, seed: asked.found(lambda log: Scorer(log.nodes)),
         "popular now": lambda asked, seed: asked.found(lambda log: Scorer(log.nodes, 14 * DAY)),

@@ -16,7 +16,7 @@ from pintgn.events.log import EventLog
 
 def what_next(name: str, asks: str, read: Callable[[Path], tuple[pl.DataFrame, EventLog]]) -> Job:
     return Job(
-        name, asks, read, {}, "mrr",
+        name, asks, read, {"purpose": "ranking"}, "mrr",
         {
             "popular": lambda asked, seed: asked.found(lambda: Scorer(asked.log.nodes)),
             "popular now": lambda asked, seed: asked.found(lambda: Scorer(asked.log.nodes, DAY / 8)),
