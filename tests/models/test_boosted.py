@@ -79,6 +79,16 @@ def test_before_it_has_learned_it_answers_by_the_past():
     assert len(scores.unique()) > 20
 
 
+def test_importances_are_by_the_names_of_the_columns():
+    model, _ = learned(True)
+    found = model.importances()
+    assert list(found)[0] == model.known.names[3], "the only column that tells them apart"
+    assert set(found) == set(model.known.names)
+    assert sum(found.values()) == pytest.approx(1)
+    with pytest.raises(BadInput, match="train first"):
+        Boosted().build(random_log().schema).importances()
+
+
 @pytest.mark.learning
 def test_a_run_is_kept_opened_and_scores_the_same(tmp_path):
     log = simulate("repeat", events=1_500)

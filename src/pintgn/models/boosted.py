@@ -75,7 +75,7 @@ class Boosted(Heuristic):
     def make(self, schema: Schema) -> None:
         self.known = KnownColumns(schema, True, list(self.windows or ()) if self.aggregates else None, self.dt_unit)
         self.register_buffer("trees", torch.zeros(0, dtype=torch.uint8))  # LightGBM's own text
-        self._booster: Any = None
+        self._booster: list[Any] | None = None
 
     answers_columns = True
 
@@ -92,9 +92,8 @@ class Boosted(Heuristic):
             return mean[:, None].expand(shape) if len(shape) > 1 else mean
         if self.schema.asking is not None and self.schema.asking.outputs:
             return torch.from_numpy(self._answers(inputs))
-        if self._booster is None:
-            self._booster = lightgbm().Booster(model_str=self.trees.numpy().tobytes().decode())
-        classes = self._booster.predict(inputs, raw_score=True, num_threads=torch.get_num_threads())
+        (booster,) = self._boosters()
+        classes = booster.predict(inputs, raw_score=True, num_threads=torch.get_num_threads())
         logits = classes[:, :1] - classes[:, 1:] if self.historical else classes
         return torch.from_numpy(logits.astype(np.float32))
 
@@ -174,12 +173,24 @@ class Boosted(Heuristic):
 
     def _answers(self, inputs: np.ndarray) -> np.ndarray:  # (q, outputs)
         """What was asked about events: raw scores of classes, or mean and quantiles of a value."""
+        threads = torch.get_num_threads()
+        found = [one.predict(inputs, raw_score=True, num_threads=threads) for one in self._boosters()]
+        return np.column_stack(found).astype(np.float32)
+
+    def _boosters(self) -> list[Any]:
+        """What has been learned; one but for values."""
         if self._booster is None:
             texts = self.trees.numpy().tobytes().decode().split(SEPARATOR)
             self._booster = [lightgbm().Booster(model_str=text) for text in texts]
-        threads = torch.get_num_threads()
-        found = [one.predict(inputs, raw_score=True, num_threads=threads) for one in self._booster]
-        return np.column_stack(found).astype(np.float32)
+        return self._booster
+
+    def importances(self) -> dict[str, float]:
+        """Each known column's share of what the splits gained, the largest first; of a value, of its mean."""
+        if not len(self.trees):
+            raise BadInput("these trees have learned nothing yet: train first.")
+        gained = self._boosters()[0].feature_importance("gain")
+        order = np.argsort(-gained, kind="stable")
+        return {self.known.names[k]: float(gained[k] / max(gained.sum(), 1e-300)) for k in order}
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """However many trees were saved."""
