@@ -125,6 +125,7 @@ VARIANTS = [(name, {}) for name in FORGETFUL] + [
     ("pint", {"layers": 2, "positions_at": "every"}),
     ("pint", {"positions": 0}),
     ("pint", {"pair_history": True, "historical": True}),
+    ("pint", {"pair_history": True, "aggregates": True}),
 ]
 
 

@@ -82,7 +82,7 @@ def test_before_it_has_learned_it_answers_by_the_past():
 def test_importances_are_by_the_names_of_the_columns():
     model, _ = learned(True)
     found = model.importances()
-    assert list(found)[0] == model.known.names[3], "the only column that tells them apart"
+    assert next(iter(found)) == model.known.names[3], "the only column that tells them apart"
     assert set(found) == set(model.known.names)
     assert sum(found.values()) == pytest.approx(1)
     with pytest.raises(BadInput, match="train first"):

@@ -28,7 +28,7 @@ from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
 from pintgn.workers.group import Step, current, joint_step
 
-AT_ONCE = 250_000
+AT_ONCE = 500_000
 """The newest training events that a model which learns at once is given, to within a batch: their columns are held in
 memory."""
 KEPT = 2**28

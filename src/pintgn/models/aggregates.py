@@ -20,8 +20,8 @@ MOST_COLUMNS = 16
 """Feature columns that sums are kept of; more than these are seldom quantities that one would add up."""
 WINDOWS = 3
 """Windows that are chosen from a log with dates."""
-SHARE_OF_SPAN = 3
-"""The training part is at least so many of the longest window long."""
+SHARE_OF_SPAN = 1.5
+"""The training part is at least so many of the longest window long; of times without a unit, twice as many."""
 SECONDS = (60, 600, 3_600, 21_600, 86_400, 7 * 86_400, 30 * 86_400, 90 * 86_400, 365 * 86_400, 1_826 * 86_400)
 """Windows of logs with dates: a minute, ten, an hour, six, a day, 7, 30 and 90 days, a year and five."""
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -42,7 +42,9 @@ def chosen_windows(train: EventLog) -> list[float]:
     longest, unit = (float(train.t[-1]) - float(train.t[0])) / SHARE_OF_SPAN, train.schema.time.unit
     if unit is None:
         return [
-            step for step in (longest / 16, longest / 4, longest) if step >= (train.t.dtype.kind == "i") and step > 0
+            step
+            for step in (longest / 32, longest / 8, longest / 2)
+            if step >= (train.t.dtype.kind == "i") and step > 0
         ]
     steps = [float(seconds * PER_SECOND[unit]) for seconds in SECONDS]
     return [step for step in steps if step <= longest][-WINDOWS:]

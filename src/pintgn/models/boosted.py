@@ -33,7 +33,7 @@ class Boosted(Heuristic):
     Trained like every other model on events and negatives, each row as of its own time, but in one pass without
     gradients (`learn`). Classes are events, random negatives and historical negatives; a logit is that of an event
     minus that of a kind of negatives, as in PINT. How many trees there are is chosen by the newest 15 % of the training
-    rows; then as many are grown on all of them. Of a long log, the newest 250,000 events are learned from.
+    rows; then as many are grown on all of them. Of a long log, the newest 500,000 events are learned from.
 
     Until it has learned, a score is the mean of the columns. The embedding of a node is that of `Heuristic`.
 

@@ -28,7 +28,7 @@ LEAST_OF_AGGREGATES = 0.01
 FURTHEST = 10.0
 """… and whose extremes are cut off, in deviations."""
 DROPPED = 0.5
-"""Share of the aggregates that a network does not see in a step of training: there are hundreds of them."""
+"""Share of the aggregates that a network does not see in a step of training: there may be hundreds of them."""
 
 
 class KnownColumns:
@@ -133,6 +133,6 @@ class Standardize(nn.Module):
         found = (columns - self.mean) / self.deviation
         if self.aggregated.start < self.aggregated.stop:
             found[:, self.aggregated].clamp_(-FURTHEST, FURTHEST)
-            if self.training:
-                found[:, self.aggregated] = dropout(found[:, self.aggregated], DROPPED)
+            if self.training:  # the same columns for all rows, so that workers agree
+                found[:, self.aggregated] *= dropout(torch.ones(found[0, self.aggregated].shape), DROPPED).to(found)
         return found

@@ -104,8 +104,8 @@ class TreeModel(Model):
         if self.aggregates and self.windows is None:
             self.windows = chosen_windows(train)
         if (self.pair_history or self.aggregates) and len(train):
-            unit = self.time_unit or time_scale(train.src, train.dst, train.t)
-            self._usual = self.known_columns(train.schema, unit).usual(train)
+            columns = self.known_columns(train.schema, self.time_unit or time_scale(train.src, train.dst, train.t))
+            self._usual = columns.usual(train) if columns.names else None
 
     def known_columns(self, schema: Schema, unit: float) -> KnownColumns:
         """What the readout is told besides the trees."""
