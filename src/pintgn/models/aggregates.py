@@ -35,17 +35,14 @@ ALL = CHAINS.index("all")
 
 
 def chosen_windows(train: EventLog) -> list[float]:
-    """The longest windows that fit several times into a training part, in the log's own unit: of dates, as people
-    count; of numbers, whose unit nobody knows, each a quarter of the next. None where nothing would be summed."""
+    """The longest windows that fit well into a training part, in the log's own unit: of dates, as people count; of
+    numbers, whose unit nobody knows, a third of it and a quarter of each. None where nothing would be summed."""
     if not len(train) or not (summed_columns(train.schema) or (train.schema.asking and train.schema.asking.late)):
         return []
     longest, unit = (float(train.t[-1]) - float(train.t[0])) / SHARE_OF_SPAN, train.schema.time.unit
     if unit is None:
-        return [
-            step
-            for step in (longest / 32, longest / 8, longest / 2)
-            if step >= (train.t.dtype.kind == "i") and step > 0
-        ]
+        least = 1 if train.t.dtype.kind == "i" else 0
+        return [step for step in (longest / 32, longest / 8, longest / 2) if step >= least and step > 0]
     steps = [float(seconds * PER_SECOND[unit]) for seconds in SECONDS]
     return [step for step in steps if step <= longest][-WINDOWS:]
 
