@@ -143,7 +143,7 @@ class Boosted(Heuristic):
             "num_leaves": self.leaves,
             "learning_rate": self.shrinkage,
             "min_data_in_leaf": self.least_rows,
-            "feature_fraction": 0.25,
+            "feature_fraction": 0.5,
             "bagging_fraction": 0.8,
             "bagging_freq": 1,
             "num_threads": torch.get_num_threads(),
