@@ -15,6 +15,7 @@ from pintgn.events.schema import ADD, BITS, DELETE, Asking, Feature, Schema, Tim
 from pintgn.models.aggregates import (
     FAR,
     MOST_COLUMNS,
+    MOST_TARGETS,
     NEWEST,
     ROOM,
     SHARE_OF_SPAN,
@@ -146,6 +147,16 @@ def test_every_promise_of_the_contract_holds_with_them(model):
 def test_sums_are_kept_of_so_many_columns(more):
     schema = Schema(features=tuple(Feature(f"f{k}") for k in range(MOST_COLUMNS + more)))
     assert len(summed_columns(schema)) == (MOST_COLUMNS + more if more <= 0 else 0)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_of_many_classes_only_what_was_ever_known_is_looked_up(more):
+    classes = MOST_TARGETS + 1 + more  # of the first there are no shares: they add up to one
+    features = (Feature("kind", "onehot", tuple(map(str, range(classes)))), Feature("known"))
+    columns = KnownColumns(Schema(features=features, asking=Asking(classes, (), classes + 1)), False, SPANS, UNIT)
+    windowed = [name for name in columns.names if name.startswith("known events of")]
+    assert (len(windowed) > 0) == (more <= 0)
+    assert ("src: count" in columns.names) == (more > 0)
 
 
 def test_hashes_and_relations_are_no_quantities():

@@ -18,6 +18,9 @@ from pintgn.neighbors.running_sums import CHAINS, RunningSums
 
 MOST_COLUMNS = 16
 """Feature columns that sums are kept of; more than these are seldom quantities that one would add up."""
+MOST_TARGETS = 8
+"""Columns of what is asked about, such as shares of classes, that there are aggregates of; of more, only what
+`question_features` has."""
 WINDOWS = 3
 """Windows that are chosen from a log with dates."""
 SHARE_OF_SPAN = 1.5
@@ -56,11 +59,6 @@ def summed_columns(schema: Schema) -> list[int]:
     return found if len(found) <= MOST_COLUMNS else []
 
 
-def ordinary(features: np.ndarray, schema: Schema) -> np.ndarray:  # (e,) bool
-    """Which events are neither deletions nor about nodes alone."""
-    return (features[:, schema.feature_width : schema.feature_width + (2 if schema.op else 0)] == 0).all(1)
-
-
 class Aggregates:
     """The columns for a schema and windows: `names`, and `look_up`."""
 
@@ -74,8 +72,8 @@ class Aggregates:
         self.given_at = [self.summed.index(given[k]) for k in self.given]  # … and which of the sums it is held against
         late = 0 if asking is None or not asking.late else asking.late - 1
         first = 1 if late > 1 else 0  # shares of classes add up to one
-        self.late = slice(first, late)
-        targets = columns[schema.late][:-1][self.late] if late else []
+        self.late = slice(first, late) if late - first <= MOST_TARGETS else slice(0, 0)
+        targets = columns[schema.late][:-1][self.late]
         self.names = self._names([columns[k] for k in self.summed], [columns[given[k]] for k in self.given])
         self.names += self._names(targets, [], "known ")
 
@@ -84,8 +82,7 @@ class Aggregates:
             return []
         who = _people(self.schema)
         chains = [who[CHAINS[k]] for k in self.chains]
-        show = _shown(self.schema)
-        spans = [f" of {show(window)}" for window in self.windows] + [""]
+        spans = [f" of {_shown(window, self.schema)}" for window in self.windows] + [""]
         names = [f"{what}events of {chain}{span}" for chain in chains for span in spans]
         names += [f"recency of {what}events of {chain}{span}" for chain in chains for span in (*spans[:-1], "")]
         for stat in ("mean", "deviation", "total"):
@@ -147,19 +144,15 @@ def _people(schema: Schema) -> dict[str, str]:
     return {"u": u, "v": v, "u to v": pair, "all": "everyone"} | other
 
 
-def _shown(schema: Schema):  # type: ignore[no-untyped-def]
-    """How a window is written."""
+def _shown(window: float, schema: Schema) -> str:
+    """A window as a person writes it."""
     unit = schema.time.unit
     if unit is None:
-        return lambda window: f"{window:g}"
+        return f"{window:g}"
+    seconds = window / PER_SECOND[unit]
     words = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
-
-    def show(window: float) -> str:
-        seconds = window / PER_SECOND[unit]
-        size, word = next(((size, word) for size, word in words if seconds >= size), (1, "second"))
-        return f"{seconds / size:g} {word}{'' if seconds == size else 's'}"
-
-    return show
+    size, word = next(((size, word) for size, word in words if seconds >= size), (1, "second"))
+    return f"{seconds / size:g} {word}{'' if seconds == size else 's'}"
 
 
 def checked_windows(windows: Sequence[float] | None) -> list[float] | None:

@@ -43,9 +43,10 @@ class KnownColumns:
     def __init__(self, schema: Schema, pair_history: bool, windows: list[float] | None, unit: float):
         self.schema, self.pair_history, self.unit = schema, pair_history, unit
         self.aggregates = None if windows is None else Aggregates(schema, windows, unit)
+        self.earlier = self.aggregates is None or not self.aggregates.late.stop
         pair = list(COLUMNS) if pair_history else []
         aggregated = [] if self.aggregates is None else self.aggregates.names
-        asked = asked_names(schema, earlier=self.aggregates is None)
+        asked = asked_names(schema, self.earlier)
         self.names = pair + aggregated + asked
         self.aggregated = slice(len(pair), len(pair) + len(aggregated))
         self.asked = slice(self.aggregated.stop, len(self.names))
@@ -56,7 +57,7 @@ class KnownColumns:
         """The columns of each query; of destinations (q, c), a row for each pair. None if there are none."""
         parts = self._of_nodes(query, history)
         if self.schema.asking is not None:
-            parts.append(asked_columns(query, history, self.schema, self.unit, earlier=self.aggregates is None))
+            parts.append(asked_columns(query, history, self.schema, self.unit, self.earlier))
         return (parts[0] if len(parts) == 1 else np.concatenate(parts, 1)) if self.names else None
 
     def _of_nodes(self, query: Query, history: HistoryView) -> list[np.ndarray]:
