@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from pintgn import EventLog
+from pintgn import PINT, EventLog, Stream
 from pintgn.errors import TooLarge
 from pintgn.learn import memory_budget
 from pintgn.learn.defaults import resolved
@@ -36,6 +36,16 @@ def test_more_events_nodes_and_features_take_more():
     assert more_nodes["positions"] > 50 * few["positions"], "exact tables of nodes and nodes"
     assert wide["event features"] == 2000 * 8 * 4
     assert "event features" not in few
+    assert "sums" not in few
+
+
+@pytest.mark.parametrize("features", [1, 4])
+def test_sums_take_about_what_is_said(features):
+    log = log_of(60_000, 3_000, features)
+    stream = Stream(PINT(dim=4, positions=0, aggregates=True), log.schema)
+    stream.observe(log)
+    said = predicted(log)["sums"]
+    assert 0.6 * said < stream.history.sums.nbytes < 1.6 * said
 
 
 def kept(backend: str, width: int | None = None) -> Streaming:

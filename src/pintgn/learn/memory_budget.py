@@ -11,10 +11,12 @@ from pathlib import Path
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import COLUMNS, EventLog
+from pintgn.events.schema import Schema
 from pintgn.formatting import plural, size
 from pintgn.learn.protocol import cut
 from pintgn.learn.settings import Settings, Streaming
 from pintgn.learn.train import KEPT
+from pintgn.models.aggregates import summed_columns
 from pintgn.neighbors.adjacency import ENTRY
 from pintgn.positions.capacity import available
 from pintgn.positions.relative import BUDGET, WIDTH
@@ -42,6 +44,7 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
         "index": int(2 * events * ENTRY * SPARE) + 16 * nodes,
         "event features": 4 * log.schema.width * events,
         "positions": positions(int(model.get("positions") or 0), nodes, settings.stream),
+        "sums": sums(log.schema, bool(model.get("aggregates"))) * events,
     }
     found = {
         "program": PROGRAM,
@@ -55,6 +58,13 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     if sum(stream.values()) <= KEPT and not model.get("memory"):
         found["copies for validation"] = 2 * sum(stream.values())
     return {name: count for name, count in found.items() if count}
+
+
+def sums(schema: Schema, aggregates: bool) -> int:
+    """Bytes of an event in running sums of features and targets: four entries with room to grow, a key of a pair."""
+    columns = len(summed_columns(schema)) if aggregates else 0
+    late = schema.asking.late if schema.asking is not None else 0
+    return sum(8 * (16 + 16 * count) + 100 for count in (columns, max(late - 1, 0)) if count)
 
 
 def positions(length: int, nodes: int, kept: Streaming) -> int:

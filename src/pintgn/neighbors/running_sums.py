@@ -121,16 +121,17 @@ class RunningSums:
         return found
 
     def _grow(self) -> None:
-        """Twice as many entries, and slots if they are half full."""
-        for name in ("times", "counts", "sums"):
-            column = getattr(self, name)
-            grown = np.zeros((max(2 * len(column), 16), *column.shape[1:]), column.dtype)
-            grown[: self.used] = column[: self.used]
-            setattr(self, name, grown)
+        """Twice as many slots if they are half full; otherwise a quarter more entries."""
         if 2 * (self.filled + 4) > len(self.keys):
             keys, lists = np.full((2 * len(self.keys), 2), FREE), np.zeros((2 * len(self.keys), 3), np.int64)
             kernels.rehash(self.keys, self.lists, keys, lists)
             self.keys, self.lists = keys, lists
+            return
+        for name in ("times", "counts", "sums"):
+            column = getattr(self, name)
+            grown = np.zeros((len(column) + len(column) // 4 + 16, *column.shape[1:]), column.dtype)
+            grown[: self.used] = column[: self.used]
+            setattr(self, name, grown)
 
 
 @dataclass
