@@ -108,14 +108,13 @@ def figures(asked: LeftOut, found: np.ndarray) -> dict[str, float | None]:
 
 
 JOB = Job(
-    "ml_100k", "Which film does this member watch next?", lambda folder: (ratings(), None),
-    {"purpose": "ranking"}, "hits@10",
+    "ml_100k", "Which film does this member watch next?", lambda folder: (ratings(), None), {"purpose": "ranking"},
+    "hits@10",
     {
         "popular": lambda asked, seed: asked.found(lambda log: Scorer(log.nodes)),
         "popular now": lambda asked, seed: asked.found(lambda log: Scorer(log.nodes, 14 * DAY)),
         "ItemKNN": lambda asked, seed: asked.found(lambda log: ItemKNN(log.nodes, own=False)),
         "ItemKNN, last ten": lambda asked, seed: asked.found(lambda log: ItemKNN(log.nodes, 10, own=False)),
         "SASRec": sasrec,
-    },
-    ask=LeftOut, answer=pintgn_ranks, figures=figures,
+    }, ask=LeftOut, answer=pintgn_ranks, figures=figures,
 )  # fmt: skip
