@@ -159,6 +159,7 @@ def checked_windows(windows: Sequence[float] | None) -> list[float] | None:
     """Windows as a setting, refused unless they are lengths of time."""
     if windows is None:
         return None
-    if not all(0 < window <= 2.0**62 for window in windows):
-        raise BadInput(f"windows={windows!r}; they are lengths of time above 0, in the log's own unit.")
+    listed = isinstance(windows, Sequence) and not isinstance(windows, str)
+    if not listed or not all(isinstance(window, int | float) and 0 < window <= 2.0**62 for window in windows):
+        raise BadInput(f"windows={windows!r}; a list of lengths of time above 0 in the log's own unit, as [60, 3600].")
     return [float(window) for window in windows]
