@@ -13,6 +13,8 @@
 | 6 | h1 | 2 | 2 | 3 | 3 | 1 | 4 | 2 | 1 | 1 |
 | 7 | h2, held | 2 | 2 | 3 | 3 | 1 | 5 | 2 | 1 | 1 |
 
+`stream-3.txz` (8c92f86) and `stream-4.txz` are streams of 120 events of a run that is asked about a column.
+
 With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. In the
 seventh an event waits. `postgres-3.sql` and `postgres-4.sql` are a store of five events in PostgreSQL, and one that
 waits.
@@ -56,7 +58,7 @@ NEWEST = {
     "events.store": 2,
     "feed.stream_source": 1,
     "learn.folder": 2,
-    "stream.stream_file": 3,
+    "stream.stream_file": 4,
     "neighbors.index_file": 3,
     "positions.relative": 1,
     "serve.sqlite": 5,
@@ -128,6 +130,20 @@ def test_runs_that_can_be_used_are_used(generations, number):
         assert (service.live.total, service.store.waiting, service.reports, service.replayed) == (5, 1, [], 0)
         again = service.observe([{"src": "u1", "dst": "v1", "t": 104, "key": "k4"}])
         assert (again["duplicates"], again["clock"]) == (1, 104)
+
+
+def test_streams_with_known_targets_are_read_or_refused_with_what_helps(tmp_path):
+    for number in (3, 4):
+        with tarfile.open(ROOT / "tests" / "formats" / f"stream-{number}.txz") as archive:
+            archive.extractall(tmp_path / str(number), filter="data")
+    refused(lambda: Stream.open(tmp_path / "3" / "stream"), "older pintgn (format 3, not 4). Make it again")
+    stream = Stream.open(tmp_path / "4" / "stream")
+    assert (stream.events, stream.clock, stream.model.settings()["windows"][0]) == (120, 119, pytest.approx(83 / 48))
+    ends, given = np.arange(5), np.zeros((5, 1), np.float32)
+    with torch.no_grad():
+        found = stream.replay(None, [Query(ends, ends + 6, np.full(5, 200), given)])[0]
+    assert torch.isfinite(found).all()
+    assert stream.history.late.index.look_up(ends, ends + 6, np.full(5, 200)).count[:, 0, 0].sum() > 0
 
 
 def test_a_setting_that_is_gone_is_forgotten_only_if_it_was_off(generations, tmp_path):

@@ -38,10 +38,10 @@ from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
-FORMAT = 3
+FORMAT = 4
 REMEDY = "Make it again: replay its events, and save it."
 OLDEST = 2
-"""A format from before `history_refresh`: all history was fresh."""
+"""A format from before `history_refresh`: all history was fresh. Known targets are read from the newest on only."""
 ABSENT = {"history_refresh": "event", "positions_width": WIDTH}
 """What streams had before these were kept."""
 STREAM = {
@@ -108,6 +108,8 @@ def open_stream(
     check(facts, FACTS, str(folder / "stream.json"))
     cls = _class(facts["model"], cls)
     stored = Schema.from_json(facts["schema"])
+    if stored.asking is not None and stored.asking.late:
+        check_format(facts["format"], FORMAT, f"the stream in {folder}", REMEDY)
     if schema is not None and schema != stored:
         raise BadInput(f"the stream in {folder} was made for other data: {_difference(stored, schema)}.")
     with reading(folder):
