@@ -63,7 +63,7 @@ class Stream:
         positions_backend: `auto`, `exact` or `sketch`.
         positions_width: numbers that a sketch keeps for each node and level, 128 by default.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
-            published code, which updates them batch by batch. For comparisons.
+            published code, which updates them batch by batch. For comparisons. Aggregates and known targets stay fresh.
 
     >>> import pintgn
     >>> log = pintgn.simulate("repeat", events=300, seed=0)
