@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
 	@$(BIN)/pintgn demo
 
-test: $(INSTALLED)  ## style checks and the quick tests, one or more for each promise (six minutes on two cores)
+test: $(INSTALLED)  ## style checks and the quick tests, one or more for each promise (eight minutes on two cores)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 3 --dist worksteal --durations 15
 

@@ -81,6 +81,7 @@ def test_the_picture_and_the_table_can_be_made_from_the_rows_there_are():
     assert picture.table(sets) in readme[0], "run python tools/picture.py"
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]

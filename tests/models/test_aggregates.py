@@ -137,7 +137,11 @@ def test_candidates_of_a_query_have_the_columns_of_their_pairs():
 
 
 @pytest.mark.parametrize(
-    "model", [PINT(dim=8, aggregates=True), PINT(dim=8, pair_history=True, aggregates=True, memory=6)]
+    "model",
+    [
+        PINT(dim=8, aggregates=True),
+        pytest.param(PINT(dim=8, pair_history=True, aggregates=True, memory=6), marks=pytest.mark.slow),
+    ],
 )
 def test_every_promise_of_the_contract_holds_with_them(model):
     check_model(model)
