@@ -215,7 +215,7 @@ def test_no_windows_are_chosen_where_there_is_nothing_to_sum():
     assert chosen_windows(spanning(480, features=0)) == []
 
 
-@pytest.mark.parametrize("windows", [(0,), (-1.0, 2.0), (2.0**63,), 3, "7d", ["7d"]])
+@pytest.mark.parametrize("windows", [(0,), (-1.0, 2.0), (2.0**63,), 3, "7d", ["7d"], [True]])
 def test_windows_that_are_no_lengths_of_time_are_refused(windows):
     with pytest.raises(BadInput, match="windows"):
         PINT(windows=windows)

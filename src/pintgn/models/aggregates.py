@@ -160,6 +160,6 @@ def checked_windows(windows: Sequence[float] | None) -> list[float] | None:
     if windows is None:
         return None
     listed = isinstance(windows, Sequence) and not isinstance(windows, str)
-    if not listed or not all(isinstance(window, int | float) and 0 < window <= 2.0**62 for window in windows):
+    if not listed or not all(type(window) in (int, float) and 0 < window <= 2.0**62 for window in windows):
         raise BadInput(f"windows={windows!r}; a list of lengths of time above 0 in the log's own unit, as [60, 3600].")
     return [float(window) for window in windows]
